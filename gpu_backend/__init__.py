@@ -1,0 +1,40 @@
+"""Arrays on any GPU through WebGPU, with numpy as the twin of every op.
+
+    import gpu_backend as gb
+
+    x = gb.array([[1.0, 2.0], [3.0, 4.0]])
+    y = gb.matmul(x, x)
+    y.numpy()
+
+``device()`` is the adapter in use, ``array`` and ``numpy()`` carry elements in and out, the ops of ``gpu_backend.ops``
+are here by name. Nothing here knows of gradients; see ``autodiff``.
+"""
+
+from __future__ import annotations
+
+from . import memory as memory
+from . import ops as ops
+from .array import Array as Array
+from .array import array as array
+from .array import empty as empty
+from .device import Device as Device
+from .device import adapters as adapters
+from .device import default_device as default_device
+from .device import device as device
+from .device import set_default_device as set_default_device
+from .errors import DeviceError as DeviceError
+from .errors import DeviceLostError as DeviceLostError
+from .errors import DtypeError as DtypeError
+from .errors import OutOfMemoryError as OutOfMemoryError
+from .errors import ReleasedBufferError as ReleasedBufferError
+from .errors import ShaderError as ShaderError
+from .errors import ShapeError as ShapeError
+from .op import Op as Op
+from .ops import *  # noqa: F403
+from .spec import DType as DType
+from .spec import bool_ as bool_
+from .spec import float32 as float32
+from .spec import int32 as int32
+from .spec import uint32 as uint32
+
+__version__ = "0.1.0"

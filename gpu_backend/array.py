@@ -1,0 +1,168 @@
+"""Array: a shape and an element type over memory on one device. It knows nothing of gradients.
+
+Arrays are contiguous, in row-major order. ``reshape`` shares the memory; everything else that moves elements copies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .buffer_pool import Storage
+from .device import Device
+from .device import device as find_device
+from .errors import DtypeError, ShapeError
+from .spec import DType, DTypeLike, Scalar, Shape, as_dtype, as_shape, bool_, float32, int32, reshaped, size_of, uint32
+
+_NATIVE = {
+    np.dtype(np.float32): float32,
+    np.dtype(np.int32): int32,
+    np.dtype(np.uint32): uint32,
+    np.dtype(np.bool_): bool_,
+}
+
+
+class Array:
+    """Elements of one type on one device. Make one with ``array``, ``empty`` or an op; read it with ``numpy``."""
+
+    __slots__ = ("__weakref__", "device", "dtype", "shape", "storage")
+    __array_ufunc__ = None
+
+    def __init__(self, storage: Storage, shape: Shape, dtype: DType, device: Device) -> None:
+        self.storage = storage
+        self.shape = shape
+        self.dtype = dtype
+        self.device = device
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return size_of(self.shape)
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the elements take on the device."""
+        return self.size * self.device.storage_dtype(self.dtype).itemsize
+
+    def numpy(self) -> npt.NDArray[Any]:
+        """A copy of the elements as numpy. Waits for the work recorded so far; changes nothing on the device."""
+        with self.device.lock:
+            content = self.device.recorder.download(self.storage, self.nbytes)
+        elements = content.view(self.device.storage_dtype(self.dtype)).reshape(self.shape)
+        return elements.astype(np.bool_) if self.dtype is bool_ else elements
+
+    def item(self) -> Scalar:
+        """The only element as a Python number; ShapeError if there is not exactly one."""
+        if self.size != 1:
+            raise ShapeError(f"item: shape {self.shape} has {self.size} elements, not one")
+        number: Scalar = self.numpy().reshape(()).item()
+        return number
+
+    def tolist(self) -> Any:
+        """The elements as nested Python lists; a number for shape ()."""
+        return self.numpy().tolist()
+
+    def reshape(self, *shape: int | Iterable[int]) -> Array:
+        """The same memory in another shape; one extent may be -1."""
+        wanted = shape[0] if len(shape) == 1 else shape
+        return Array(self.storage, reshaped(self.shape, wanted), self.dtype, self.device)  # type: ignore[arg-type]
+
+    def to(self, target: str | Device) -> Array:
+        """These elements on another device, through the host; itself if it is there already."""
+        goal = find_device(target)
+        return self if goal is self.device else array(self.numpy(), self.dtype, goal)
+
+    def host(self) -> npt.NDArray[Any]:
+        """The elements of a host array: a view, except that bool is converted. For twins, which write no input."""
+        self.storage.check(self.shape)
+        memory: npt.NDArray[np.uint8] = self.storage.buffer.memory[: self.nbytes]
+        elements = memory.view(self.device.storage_dtype(self.dtype)).reshape(self.shape)
+        return elements.astype(np.bool_) if self.dtype is bool_ else elements
+
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        return self.numpy() if dtype is None else self.numpy().astype(dtype)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("an array of shape () has no length")
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        if self.storage.released:
+            return f"Array(released, shape={self.shape}, dtype={self.dtype}, device={self.device.name!r})"
+        return f"Array({self.numpy()!r}, dtype={self.dtype}, device={self.device.name!r})"
+
+
+def empty(
+    shape: int | Iterable[int], dtype: DTypeLike = float32, device: str | Device | None = None, label: str = ""
+) -> Array:
+    """An array whose elements are anything. ``label`` is what errors call its memory."""
+    return allocate(as_shape("empty", shape), as_dtype(dtype), find_device(device), label)
+
+
+def allocate(shape: Shape, dtype: DType, device: Device, label: str) -> Array:
+    """``empty`` without checks, for ops."""
+    storage = device.pool.take(size_of(shape) * device.storage_dtype(dtype).itemsize, label)
+    return Array(storage, shape, dtype, device)
+
+
+def array(
+    data: npt.ArrayLike | Array, dtype: DTypeLike | None = None, device: str | Device | None = None, label: str = ""
+) -> Array:
+    """An array on a device with the elements of ``data``: numbers, nested lists, numpy, another Array.
+
+    Without ``dtype``: float64 and float16 become float32, 64-bit, 16-bit and 8-bit integers become int32 (uint32 stays,
+    uint64 becomes uint32), in any memory order, byte order or stride. DtypeError if an integer does not fit, or for
+    complex numbers, strings and objects.
+    """
+    goal = find_device(device)
+    elements = host_elements(data, dtype)
+    with goal.lock:
+        result = allocate(elements.shape, _NATIVE[elements.dtype], goal, label or "array")
+        write(result, elements)
+    return result
+
+
+def write(target: Array, elements: npt.NDArray[Any]) -> None:
+    """Overwrite ``target`` from the host with ``elements`` of its shape and type."""
+    goal = target.device
+    stored = np.ascontiguousarray(elements, goal.storage_dtype(target.dtype))
+    with goal.lock:
+        goal.recorder.upload(target.storage, stored.reshape(-1).view(np.uint8))
+
+
+def host_elements(data: npt.ArrayLike | Array, dtype: DTypeLike | None = None) -> npt.NDArray[Any]:
+    """``data`` as numpy in one of the element types there are; the rules are those of ``array``."""
+    elements = np.asarray(data.numpy() if isinstance(data, Array) else data)
+    inferred = _NATIVE.get(elements.dtype) or _converted_type(elements.dtype)
+    wanted = inferred if dtype is None else as_dtype(dtype)
+    if elements.dtype == wanted.numpy:
+        return elements
+    if wanted.is_integer:
+        limits = np.iinfo(wanted.name)
+        if elements.dtype.kind == "f" and elements.size and not np.array_equal(elements, np.trunc(elements)):
+            raise DtypeError(f"array: {elements.dtype} holds numbers that are not whole; they do not fit {wanted}")
+        if elements.size and not (elements.min() >= limits.min and elements.max() <= limits.max):
+            raise DtypeError(f"array: {elements.dtype} holds numbers outside the range of {wanted}")
+    with np.errstate(over="ignore"):  # a float64 past float32's range becomes infinity, as in numpy
+        return elements.astype(wanted.numpy)
+
+
+def _converted_type(dtype: np.dtype[Any]) -> DType:
+    if dtype.kind == "f":
+        return float32
+    if dtype.kind == "i":
+        return int32
+    if dtype.kind == "u":
+        return uint32 if dtype.itemsize >= 4 else int32
+    if dtype.kind == "b":
+        return bool_
+    raise DtypeError(f"array: elements of type {dtype} have no counterpart on a device")

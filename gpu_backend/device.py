@@ -1,0 +1,206 @@
+"""A device: one adapter with its pool, kernels and recorder; or the host, where numpy computes.
+
+The same adapter is reached by one device object. ``GPU_BACKEND_DEVICE`` chooses the default.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from . import adapter as adapters_module
+from .adapter import Adapter, choose, install_hint, open_gpu
+from .buffer_pool import BufferPool
+from .dispatch import HostRecorder, Recorder
+from .errors import DeviceError, OutOfMemoryError
+from .pipeline import Constants, Kernel, PipelineCache
+from .spec import DType
+
+HOST_LARGEST_BUFFER = 2**40
+
+
+class Device:
+    """What both kinds of device have.
+
+    ``name`` and ``kind`` (``"hardware"``, ``"software"``, ``"host"``) tell what it is; ``pool`` holds its buffers,
+    ``recorder`` its pending work, ``lock`` is held for a whole op, so that threads may share a device.
+    """
+
+    name: str
+    kind: str
+    pool: BufferPool
+    recorder: Recorder
+    is_host = False
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+
+    @property
+    def summary(self) -> str:
+        """One line: name, driver, backend, kind."""
+        raise NotImplementedError
+
+    def kernel(self, file: str, entry: str, prelude: str = "", constants: Constants = (), label: str = "") -> Kernel:
+        """The compiled kernel of an entry point of ``wgsl/<file>.wgsl``; DeviceError on the host, which runs none."""
+        raise DeviceError(f"{label or file}: the host device runs numpy twins, not kernels")
+
+    def storage_dtype(self, dtype: DType) -> np.dtype[np.generic]:
+        """The numpy type of an element inside a buffer."""
+        return dtype.storage
+
+    def __repr__(self) -> str:
+        return f"<Device {self.summary}>"
+
+    def __reduce__(self) -> str:
+        raise TypeError("a device cannot be pickled; pass its name and call gpu_backend.device(name)")
+
+
+class GPUDevice(Device):
+    """A WebGPU device. ``limits`` and ``features`` are those granted, ``adapter`` tells what the adapter has."""
+
+    def __init__(self, adapter: Adapter) -> None:
+        super().__init__()
+        self.adapter = adapter
+        self.name = adapter.name
+        self.kind = adapter.kind
+        self.gpu = open_gpu(adapter)
+        self.limits: dict[str, int] = dict(self.gpu.limits)
+        self.features = frozenset(self.gpu.features)
+        self.pool = BufferPool(_GPUAllocator(self.gpu, self.limits))
+        self.pipelines = PipelineCache(self.gpu)
+        self.recorder = Recorder(self.gpu, self.pool, self.lock)
+        self.pool.on_destroy = self.recorder.bind_groups.drop
+
+    @property
+    def summary(self) -> str:
+        return self.adapter.summary
+
+    def kernel(self, file: str, entry: str, prelude: str = "", constants: Constants = (), label: str = "") -> Kernel:
+        return self.pipelines.kernel(file, entry, prelude, constants, label)
+
+
+class HostDevice(Device):
+    """The processor: each op is its numpy twin. ``float_type`` float64 turns it into an oracle for float32 results."""
+
+    is_host = True
+    kind = "host"
+
+    def __init__(self, float_type: type[np.floating[Any]] = np.float32) -> None:
+        super().__init__()
+        self.float_type = np.dtype(float_type)
+        self.name = "host" if float_type is np.float32 else f"host in {self.float_type.name}"
+        self.pool = BufferPool(_HostAllocator())
+        self.recorder = HostRecorder(self.pool)
+
+    @property
+    def summary(self) -> str:
+        return f"{self.name}, numpy {np.__version__}"
+
+    def storage_dtype(self, dtype: DType) -> np.dtype[np.generic]:
+        return self.float_type if dtype.is_float else dtype.storage
+
+
+class _GPUAllocator:
+    def __init__(self, gpu: Any, limits: dict[str, int]) -> None:
+        import wgpu
+
+        self._gpu = gpu
+        self._usage = wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.COPY_SRC | wgpu.BufferUsage.COPY_DST
+        self._out_of_memory = wgpu.GPUOutOfMemoryError
+        self.largest_buffer = min(limits["max-buffer-size"], limits["max-storage-buffer-binding-size"]) // 16 * 16
+
+    def create(self, nbytes: int, label: str) -> Any:
+        try:
+            return self._gpu.create_buffer(label=label, size=nbytes, usage=self._usage)
+        except self._out_of_memory as error:
+            raise OutOfMemoryError(f"no memory for a buffer of {nbytes} bytes: {error}") from error
+
+    def destroy(self, memory: Any) -> None:
+        memory.destroy()
+
+
+class _HostAllocator:
+    largest_buffer = HOST_LARGEST_BUFFER
+
+    def create(self, nbytes: int, label: str) -> Any:
+        return np.empty(nbytes, np.uint8)
+
+    def destroy(self, memory: Any) -> None:
+        """numpy frees it when the last view is gone."""
+
+
+_lock = threading.RLock()
+_devices: dict[tuple[str, str, str], GPUDevice] = {}
+_host = HostDevice()
+_default: Device | None = None
+
+
+def device(request: str | Device | None = None) -> Device:
+    """The device that ``request`` names, or the default one.
+
+    ``"hardware"``, ``"software"``, ``"host"``, or a piece of an adapter's name in any case. Without a request: what
+    ``set_default_device`` set, else ``GPU_BACKEND_DEVICE``, else a hardware adapter, else a software adapter, else the
+    host with a warning. DeviceError lists what there is.
+    """
+    global _default
+    if isinstance(request, Device):
+        return request
+    if request is None:
+        if _default is None:
+            with _lock:
+                _default = _default or _open(os.environ.get("GPU_BACKEND_DEVICE", "").strip())
+        return _default
+    return _open(request.strip())
+
+
+def set_default_device(request: str | Device) -> Device:
+    """Make ``request`` what ``device()`` returns from now on, in every thread."""
+    global _default
+    _default = device(request)
+    return _default
+
+
+@contextmanager
+def default_device(request: str | Device) -> Iterator[Device]:
+    """``set_default_device`` for the body of a ``with``."""
+    global _default
+    before = _default
+    try:
+        yield set_default_device(request)
+    finally:
+        _default = before
+
+
+def adapters() -> list[Adapter]:
+    """Every usable adapter of this machine, hardware first."""
+    return adapters_module.adapters()
+
+
+def _open(request: str) -> Device:
+    if request.lower() == "host":
+        return _host
+    adapter = choose(request)
+    if adapter is None:
+        warnings.warn(
+            f"no GPU adapter was found, so numpy computes on the host, slowly. {install_hint()}",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+        return _host
+    with _lock:
+        key = (adapter.name, adapter.backend, adapter.driver)
+        if key not in _devices:
+            _devices[key] = GPUDevice(adapter)
+        return _devices[key]
+
+
+def same_device(op: str, one: Device, other: Device) -> None:
+    """DeviceError if two operands of ``op`` live on different devices."""
+    if one is not other:
+        raise DeviceError(f"{op}: operands are on two devices, {one.name} and {other.name}; move one with to()")

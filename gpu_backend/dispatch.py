@@ -1,0 +1,248 @@
+"""The recorder: dispatches are noted, and go to the queue together, in one pass and one submit.
+
+Recording costs a few microseconds; encoding and submitting happen at a flush, by a read-back or the cap.
+Params of all recorded dispatches lie in one uniform arena, each in a slot of its own, reached by dynamic offsets.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from .buffer_pool import Buffer, BufferPool, Storage
+from .errors import DeviceError, ShaderError
+from .pipeline import BindGroupCache, Kernel
+from .shader import PARAMS_NBYTES
+from .spec import Shape
+
+MAX_GROUPS_PER_AXIS = 65535
+MAX_RECORDED = 1024
+KEPT_STAGING_NBYTES = 2**22
+
+Bytes = npt.NDArray[np.uint8]
+
+
+class HasStorage(Protocol):
+    """What a kernel takes for a storage binding: an Array."""
+
+    @property
+    def storage(self) -> Storage: ...
+    @property
+    def shape(self) -> Shape: ...
+
+
+def fold(groups: int, limit: int = MAX_GROUPS_PER_AXIS) -> tuple[int, int]:
+    """A number of workgroups as an (x, y) grid with at most ``limit`` on an axis and less than one row to spare.
+
+    ``group_index`` of lib/index.wgsl undoes it. DeviceError past ``limit`` squared.
+    """
+    if groups <= limit:
+        return groups, 1
+    rows = -(-groups // limit)
+    if rows > limit:
+        raise DeviceError(f"{groups} workgroups do not fit a grid of {limit} x {limit}")
+    return -(-groups // rows), rows
+
+
+class Recorder:
+    """Records dispatches for one WebGPU device, in order, and submits them."""
+
+    def __init__(self, gpu: Any, pool: BufferPool, lock: threading.RLock) -> None:
+        import wgpu
+
+        usage = wgpu.BufferUsage
+        self._gpu = gpu
+        self._pool = pool
+        self._lock = lock
+        self._commands: list[tuple[Any, Any, int, int, int]] = []
+        self._arena = bytearray(MAX_RECORDED * PARAMS_NBYTES)
+        self._uniforms = gpu.create_buffer(
+            label="params arena", size=len(self._arena), usage=usage.UNIFORM | usage.COPY_DST
+        )
+        fault = gpu.create_buffer(label="fault word", size=16, usage=usage.STORAGE | usage.COPY_SRC | usage.COPY_DST)
+        self._fault = Buffer(fault, 16, -1)
+        self._fault_sources: list[str] = []
+        self._staging: Any = None
+        self._staging_usage = usage.MAP_READ | usage.COPY_DST
+        self.bind_groups = BindGroupCache(gpu)
+        self.max_groups_per_axis = MAX_GROUPS_PER_AXIS
+        self.max_recorded = MAX_RECORDED
+        self.on_record: Callable[[Kernel, list[Buffer]], None] | None = None
+        self.dispatches = 0
+        self.flushes = 0
+        self.downloads = 0
+
+    def record(self, kernel: Kernel, groups: int, **arguments: Any) -> None:
+        """Note one dispatch of ``groups`` workgroups. ``arguments``: arrays and Params by the names in the shader.
+
+        Nothing is noted for 0 groups. ShaderError if a name is missing or unknown, or an array that the kernel writes
+        is bound twice; ReleasedBufferError if a buffer is gone.
+        """
+        if arguments.keys() != kernel.arguments:
+            raise kernel.complain(arguments)
+        if groups == 0:
+            return
+        buffers: list[Buffer] = []
+        for name in kernel.storage_names:
+            if name == "fault":
+                buffers.append(self._fault)
+                continue
+            array: HasStorage = arguments[name]
+            storage = array.storage
+            buffer = storage.buffer
+            if storage.generation != buffer.generation:
+                storage.check(array.shape)
+            buffers.append(buffer)
+        if len({buffer.serial for buffer in buffers}) < len(buffers):
+            self._check_aliases(kernel, buffers)
+        x, y = fold(groups, self.max_groups_per_axis)
+        if len(self._commands) >= self.max_recorded:
+            self.flush()
+        epoch = self._pool.epoch
+        for buffer in buffers:
+            buffer.recorded_in = epoch
+        offset = len(self._commands) * PARAMS_NBYTES
+        if kernel.has_vectors:
+            numbers: list[Any] = []
+            for field in kernel.fields:
+                value = arguments[field.name]
+                numbers.extend(value) if field.count > 1 else numbers.append(value)
+            kernel.packing.pack_into(self._arena, offset, *numbers)
+        else:
+            kernel.packing.pack_into(self._arena, offset, *[arguments[field.name] for field in kernel.fields])
+        group = self.bind_groups.get(kernel, buffers, self._uniforms)
+        self._commands.append((kernel, group, offset, x, y))
+        self._pool.has_pending = True
+        self.dispatches += 1
+        if self.on_record is not None:
+            self.on_record(kernel, buffers)
+
+    def record_over(self, kernel: Kernel, count: int, **arguments: Any) -> None:
+        """``record`` with one invocation for each of ``count`` items."""
+        self.record(kernel, -(-count // kernel.invocations), **arguments)
+
+    def upload(self, storage: Storage, data: Bytes) -> None:
+        """Write ``data`` to the start of the storage, after the work recorded so far.
+
+        The queue would write before commands that are not submitted yet, so work that refers to the buffer is flushed.
+        """
+        storage.check()
+        if self._pool.has_pending and storage.buffer.recorded_in == self._pool.epoch:
+            self.flush()
+        if data.nbytes:
+            self._gpu.queue.write_buffer(storage.buffer.memory, 0, data)
+
+    def download(self, storage: Storage, nbytes: int) -> Bytes:
+        """A copy of the first ``nbytes``, after the work recorded so far. The storage and where it lives stay the same.
+
+        IndexError if a kernel met an index out of range since the last download.
+        """
+        storage.check()
+        self.downloads += 1
+        staging = self._staging_buffer(nbytes + 16)
+        encoder = self._encode()
+        encoder.copy_buffer_to_buffer(self._fault.memory, 0, staging, 0, 16)
+        if nbytes:
+            encoder.copy_buffer_to_buffer(storage.buffer.memory, 0, staging, 16, nbytes)
+        self._submit(encoder)
+        try:
+            staging.map_async("READ_NOSYNC", 0, nbytes + 16).sync_wait()
+            content = np.frombuffer(staging.read_mapped(0, nbytes + 16, copy=False), np.uint8).copy()
+            staging.unmap()
+        except BaseException:  # an interrupted wait leaves the buffer waiting to be mapped: the next read gets another
+            self._staging = None
+            raise
+        if staging.size > KEPT_STAGING_NBYTES:
+            staging.destroy()
+            self._staging = None
+        self._raise_fault(content[:16].view(np.uint32))
+        return content[16:]
+
+    def flush(self) -> None:
+        """Submit what is recorded. Does not wait for it."""
+        if self._commands:
+            self._submit(self._encode())
+
+    def fault_number(self, source: str) -> int:
+        """The number by which a kernel names ``source``, its op, in the fault word."""
+        if source not in self._fault_sources:
+            self._fault_sources.append(source)
+        return self._fault_sources.index(source) + 1
+
+    def _encode(self) -> Any:
+        """A command encoder that holds the recorded dispatches in one pass."""
+        commands, self._commands = self._commands, []
+        encoder = self._gpu.create_command_encoder(label=f"flush {self.flushes}")
+        if commands:
+            self._gpu.queue.write_buffer(self._uniforms, 0, self._arena, 0, len(commands) * PARAMS_NBYTES)
+            compute = encoder.begin_compute_pass(label=f"flush {self.flushes}")
+            last = None
+            for kernel, group, offset, x, y in commands:
+                if kernel is not last:
+                    compute.set_pipeline(kernel.pipeline)
+                    last = kernel
+                compute.set_bind_group(0, group, (offset,) if kernel.uniform_number is not None else ())
+                compute.dispatch_workgroups(x, y)
+            compute.end()
+        return encoder
+
+    def _submit(self, encoder: Any) -> None:
+        try:
+            self._gpu.queue.submit([encoder.finish()])
+        finally:
+            self.flushes += 1
+            self._pool.flushed()
+
+    def _staging_buffer(self, nbytes: int) -> Any:
+        if self._staging is None or self._staging.size < nbytes:
+            if self._staging is not None:
+                self._staging.destroy()
+            size = max(1 << (nbytes - 1).bit_length(), 4096)
+            self._staging = self._gpu.create_buffer(label="staging", size=size, usage=self._staging_usage)
+        return self._staging
+
+    def _raise_fault(self, fault: npt.NDArray[np.uint32]) -> None:
+        if fault[0]:
+            self._gpu.queue.write_buffer(self._fault.memory, 0, bytes(16))
+            source = self._fault_sources[int(fault[0]) - 1]
+            index, extent = int(fault[1].astype(np.int32)), int(fault[2])
+            raise IndexError(f"{source}: index {index} is out of range for {extent}")
+
+    @staticmethod
+    def _check_aliases(kernel: Kernel, buffers: list[Buffer]) -> None:
+        for position, buffer in enumerate(buffers):
+            if kernel.writable[position] and buffers.count(buffer) > 1:
+                name = kernel.storage_names[position]
+                raise ShaderError(kernel.label, f"{name} is written and bound a second time; it needs its own buffer")
+
+
+class HostRecorder(Recorder):
+    """The recorder of the host device: nothing waits, uploads and downloads happen at once."""
+
+    def __init__(self, pool: BufferPool) -> None:
+        self._pool = pool
+        self.dispatches = self.flushes = self.downloads = 0
+
+    def record(self, kernel: Kernel, groups: int, **arguments: Any) -> None:
+        """The host runs no kernels: DeviceError."""
+        raise DeviceError(f"{kernel.label}: the host device runs numpy twins, not kernels")
+
+    def upload(self, storage: Storage, data: Bytes) -> None:
+        """Write ``data`` to the start of the storage."""
+        storage.check()
+        storage.buffer.memory[: data.nbytes] = data
+
+    def download(self, storage: Storage, nbytes: int) -> Bytes:
+        """A copy of the first ``nbytes``."""
+        storage.check()
+        self.downloads += 1
+        copy: Bytes = storage.buffer.memory[:nbytes].copy()
+        return copy
+
+    def flush(self) -> None:
+        """Nothing waits here."""
+        self._pool.flushed()

@@ -1,0 +1,40 @@
+"""Every exception this package raises on purpose, each a subclass of the built-in one a caller would catch."""
+
+from __future__ import annotations
+
+
+class ShapeError(ValueError):
+    """Shapes, axes or extents do not fit the op. The text names op, rule and both values."""
+
+
+class DtypeError(TypeError):
+    """The op does not take this element type, or two element types do not go together."""
+
+
+class DeviceError(RuntimeError):
+    """No adapter fits the request, or arrays of two devices meet in one op."""
+
+
+class DeviceLostError(DeviceError):
+    """The adapter is gone; nothing that lived on it can be read any more."""
+
+
+class ReleasedBufferError(RuntimeError):
+    """An array is used whose buffer was force-released."""
+
+
+class OutOfMemoryError(MemoryError):
+    """A buffer cannot be had: over a limit of the device, or no memory left."""
+
+
+class ShaderError(RuntimeError):
+    """A WGSL text does not parse, does not validate, or is called with names it does not declare.
+
+    ``label``, ``message`` and ``excerpt`` (numbered source lines around the fault) are also attributes.
+    """
+
+    def __init__(self, label: str, message: str, excerpt: str = "") -> None:
+        self.label = label
+        self.message = message
+        self.excerpt = excerpt
+        super().__init__(f"{label}: {message}" + (f"\n{excerpt}" if excerpt else ""))

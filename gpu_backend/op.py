@@ -1,0 +1,145 @@
+"""Op: one differentiable operation on arrays, as kernels and as numpy.
+
+How to add one
+--------------
+1. ``wgsl/``: a pair of functions in ``lib/scalar.wgsl`` or ``binary.wgsl``, or a file with the entry points.
+2. ``gpu_backend/ops/<family>.py``: a line (elementwise) or a block of functions and ``name = Op(...)``; the name goes
+   into ``OPS`` in ``gpu_backend/ops/__init__.py``.
+3. ``autodiff/functional.py``: one line.
+4. ``tests/op_table.py``: one row.
+
+The block holds, with the attributes of the op as keyword arguments:
+
+    name_spec(x, ...) -> Spec                        what comes out; ShapeError or DtypeError; pure
+    name_host_forward(x, ...) -> (y, saved)          numpy, for any float type
+    name_host_backward(dy, saved, needs) -> (dx, ...)
+    name_forward(out, x, ...) -> (y, saved)          records kernels; ``out`` is what the spec said
+    name_backward(dy, saved, needs) -> (dx, ...)     records kernels
+
+``saved`` is a tuple of arrays and plain values, the same for kernels and twin, so that either can do the backward.
+``needs`` has a bool per input; a gradient that is not needed is None and costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .array import Array, allocate
+from .device import Device, same_device
+from .errors import DtypeError
+from .spec import DTYPES, DType, Scalar, Spec
+
+Operand = Array | Scalar
+Saved = tuple[Any, ...]
+Needs = Sequence[bool]
+Gradients = tuple[Array | None, ...]
+HostArray = npt.NDArray[Any]
+HostGradients = tuple[HostArray | None, ...]
+
+
+@dataclass(frozen=True)
+class Op:
+    """A record of the functions of one operation; see the module's text for what each is.
+
+    ``backward`` None: the op has no gradient, and asking for one raises. ``is_view``: the result shares the memory of
+    the input, on every device.
+    """
+
+    name: str
+    spec: Callable[..., Spec]
+    host_forward: Callable[..., tuple[HostArray, Saved]]
+    forward: Callable[..., tuple[Array, Saved]]
+    host_backward: Callable[..., HostGradients] | None = None
+    backward: Callable[..., Gradients] | None = None
+    is_view: bool = False
+
+    def __call__(self, *inputs: Operand, **attributes: Any) -> Array:
+        """The result alone."""
+        return self.run(inputs, attributes)[0]
+
+    def run(self, inputs: Sequence[Operand], attributes: dict[str, Any]) -> tuple[Array, Saved]:
+        """The result and what the backward needs. Raises before anything is recorded if shapes or types do not fit."""
+        device = device_of(self.name, inputs)
+        with device.lock:
+            out = self.spec(*inputs, **attributes)
+            if device.is_host and not self.is_view:
+                return self._run_on_host(device, out, inputs, attributes)
+            return self.forward(out, *inputs, **attributes)
+
+    def run_backward(self, dy: Array, saved: Saved, needs: Needs) -> Gradients:
+        """One gradient per input, None where none is needed."""
+        if self.backward is None or self.host_backward is None:
+            raise DtypeError(f"{self.name}: this op has no gradient")
+        device = dy.device
+        with device.lock:
+            if not device.is_host or self.is_view:
+                return self.backward(dy, saved, needs)
+            upstream = dy.host()
+            with np.errstate(all="ignore"):
+                made = self.host_backward(upstream, _to_host(saved), needs)
+            return tuple(
+                None if dx is None else dy if dx is upstream else _from_host(device, dx, dy.dtype, f"d {self.name}")
+                for dx in made
+            )
+
+    def _run_on_host(
+        self, device: Device, out: Spec, inputs: Sequence[Operand], attributes: dict[str, Any]
+    ) -> tuple[Array, Saved]:
+        operands = [x.host() if isinstance(x, Array) else x for x in inputs]
+        with np.errstate(all="ignore"):  # inf and NaN are values here, as on an adapter
+            y, saved = self.host_forward(*operands, **attributes)
+        result = _from_host(device, y, out.dtype, self.name)
+        known: list[tuple[Any, Any]] = [(y, result), *zip(operands, inputs, strict=True)]
+        return result, tuple(_keep(device, item, known, self.name) for item in saved)
+
+    def __repr__(self) -> str:
+        return f"<Op {self.name}>"
+
+
+def device_of(name: str, inputs: Sequence[Operand | None]) -> Device:
+    """The one device on which all arrays among ``inputs`` live; DeviceError if there are two."""
+    found: Device | None = None
+    for x in inputs:
+        if isinstance(x, Array):
+            if found is None:
+                found = x.device
+            elif x.device is not found:
+                same_device(name, found, x.device)
+    if found is None:
+        raise DtypeError(f"{name}: at least one operand must be an array")
+    return found
+
+
+def require_float(op: str, *operands: Any) -> None:
+    """DtypeError unless every array among ``operands`` is float32."""
+    for x in operands:
+        dtype = getattr(x, "dtype", None)
+        if dtype is not None and not dtype.is_float:
+            raise DtypeError(f"{op}: takes float32, not {dtype}; convert with astype")
+
+
+def _from_host(device: Device, elements: Any, dtype: DType, label: str) -> Array:
+    result = allocate(np.shape(elements), dtype, device, label)
+    stored = np.asarray(elements, device.storage_dtype(dtype), order="C")
+    device.recorder.upload(result.storage, stored.reshape(-1).view(np.uint8))
+    return result
+
+
+def _keep(device: Device, item: Any, known: list[tuple[Any, Any]], label: str) -> Any:
+    """What the tape saves for ``item``: the array it came from, or a new one."""
+    for elements, array in known:
+        if item is elements:
+            return array
+    if not isinstance(item, np.ndarray):
+        return item
+    dtype = next((d for d in DTYPES if d.numpy == item.dtype), DTYPES[0])
+    return _from_host(device, item, dtype, label)
+
+
+def _to_host(saved: Saved) -> Saved:
+    return tuple(item.host() if isinstance(item, Array) else item for item in saved)

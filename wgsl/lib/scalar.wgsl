@@ -1,0 +1,39 @@
+// Provides: <name>_value and <name>_slope, functions of one number, for unary.wgsl and for the epilogue of matmul.wgsl.
+// A slope takes what the op saves: x or y, as the comment says. Where a built-in might drop a NaN, it is kept by hand.
+// uses: lib/numeric
+
+fn identity_value(x: f32) -> f32 { return x; }
+fn identity_slope(y: f32) -> f32 { return 1.0; }
+
+fn negative_value(x: f32) -> f32 { return -x; }
+fn negative_slope(x: f32) -> f32 { return -1.0; }
+
+fn exp_value(x: f32) -> f32 { return select(exp(x), x, is_nan(x)); }
+fn exp_slope(y: f32) -> f32 { return y; }
+
+fn log_value(x: f32) -> f32 {
+  if (x == 0.0) { return -infinity(); }
+  if (x < 0.0 || is_nan(x)) { return not_a_number(); }
+  return log(x);
+}
+fn log_slope(x: f32) -> f32 { return 1.0 / x; }
+
+fn sqrt_value(x: f32) -> f32 {
+  if (x < 0.0 || is_nan(x)) { return not_a_number(); }
+  return sqrt(x);
+}
+fn sqrt_slope(y: f32) -> f32 { return 0.5 / y; }
+
+// tanh is 1 to the last bit from 9.02 on; past 88 the built-in may overflow.
+fn tanh_value(x: f32) -> f32 { return select(tanh(clamp(x, -10.0, 10.0)), x, is_nan(x)); }
+fn tanh_slope(y: f32) -> f32 { return 1.0 - y * y; }
+
+fn sigmoid_value(x: f32) -> f32 {
+  let small = exp(-abs(x));
+  return select(select(1.0, small, x < 0.0) / (1.0 + small), x, is_nan(x));
+}
+fn sigmoid_slope(y: f32) -> f32 { return y * (1.0 - y); }
+
+// The slope at 0 is 0.
+fn relu_value(x: f32) -> f32 { return select(0.0, x, x > 0.0 || is_nan(x)); }
+fn relu_slope(y: f32) -> f32 { return select(0.0, 1.0, y > 0.0 || is_nan(y)); }

@@ -1,0 +1,46 @@
+// Elementwise functions of one array: y = f(x); dx = dy * f'(x), the slope taken from what was saved, x or y.
+// One invocation makes four elements. The prelude gives `value` and `slope`, a pair of lib/scalar.
+// uses: lib/index, lib/scalar
+
+override WORKGROUP: u32 = 64u;
+
+struct Params {
+  size: u32,
+}
+
+@group(0) @binding(0) var<uniform> params: Params;
+@group(0) @binding(1) var<storage, read> x: array<vec4<f32>>;
+@group(0) @binding(2) var<storage, read_write> y: array<vec4<f32>>;
+@group(0) @binding(1) var<storage, read> dy: array<vec4<f32>>;
+@group(0) @binding(2) var<storage, read> saved: array<vec4<f32>>;
+@group(0) @binding(3) var<storage, read_write> dx: array<vec4<f32>>;
+
+@compute @workgroup_size(WORKGROUP)
+fn forward(
+  @builtin(workgroup_id) group: vec3<u32>,
+  @builtin(num_workgroups) groups: vec3<u32>,
+  @builtin(local_invocation_index) lane: u32,
+) {
+  let quad = group_index(group, groups) * WORKGROUP + lane;
+  if (4u * quad >= params.size) { return; }
+  let v = x[quad];
+  let result = vec4<f32>(value(v.x), value(v.y), value(v.z), value(v.w));
+  let left = params.size - 4u * quad;
+  if (left >= 4u) { y[quad] = result; return; }
+  for (var c = 0u; c < left; c++) { y[quad][c] = result[c]; }
+}
+
+@compute @workgroup_size(WORKGROUP)
+fn backward(
+  @builtin(workgroup_id) group: vec3<u32>,
+  @builtin(num_workgroups) groups: vec3<u32>,
+  @builtin(local_invocation_index) lane: u32,
+) {
+  let quad = group_index(group, groups) * WORKGROUP + lane;
+  if (4u * quad >= params.size) { return; }
+  let v = saved[quad];
+  let result = dy[quad] * vec4<f32>(slope(v.x), slope(v.y), slope(v.z), slope(v.w));
+  let left = params.size - 4u * quad;
+  if (left >= 4u) { dx[quad] = result; return; }
+  for (var c = 0u; c < left; c++) { dx[quad][c] = result[c]; }
+}
