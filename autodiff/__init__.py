@@ -1,0 +1,26 @@
+"""Automatic differentiation on gpu_backend: tensors, modules, optimizers, training.
+
+    import autodiff as ad
+
+    x = ad.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    (x * x).sum().backward()
+    x.grad.numpy()
+"""
+
+from __future__ import annotations
+
+from gpu_backend.device import default_device as default_device
+from gpu_backend.device import device as device
+from gpu_backend.device import set_default_device as set_default_device
+
+from . import functional as functional
+from . import nn as nn
+from . import optim as optim
+from .errors import CheckpointError as CheckpointError
+from .errors import GradientError as GradientError
+from .gradients import gradient_check as gradient_check
+from .random import manual_seed as manual_seed
+from .tape import is_grad_enabled as is_grad_enabled
+from .tape import no_grad as no_grad
+from .tensor import Tensor as Tensor
+from .tensor import tensor as tensor

@@ -1,0 +1,146 @@
+"""Module and Parameter: what a model is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from gpu_backend import Array, Device
+from gpu_backend.array import host_elements, write
+from gpu_backend.device import device as find_device
+
+from ..errors import CheckpointError
+from ..tensor import Tensor, tensor
+
+
+class Parameter(Tensor):
+    """A leaf that training changes. Its memory never moves, so optimizers and plans may hold on to it."""
+
+    __slots__ = ()
+
+    def __init__(self, data: Any, device: str | Device | None = None, label: str = "parameter") -> None:
+        made = data if isinstance(data, Array) else tensor(data, device=device).array
+        made.storage.persistent = True
+        made.storage.label = label
+        super().__init__(made, requires_grad=True)
+
+
+class Module:
+    """Base of every layer and model: set parameters and modules as attributes, write ``forward``, call the module.
+
+    Lists, tuples and dicts of modules count as well. ``training`` tells layers which behave differently in training.
+    """
+
+    training: bool = True
+
+    def forward(self, *inputs: Any) -> Any:
+        """The result of the module; to be written by each module."""
+        raise NotImplementedError(f"{type(self).__name__} has no forward")
+
+    def __call__(self, *inputs: Any) -> Any:
+        return self.forward(*inputs)
+
+    def named_children(self) -> Iterator[tuple[str, Module]]:
+        """The modules set as attributes, with their names, in the order they were set."""
+        for name, value in vars(self).items():
+            yield from _named(name, value, Module)
+
+    def named_modules(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
+        """This module and all below it, with dotted names."""
+        yield prefix, self
+        for name, child in self.named_children():
+            yield from child.named_modules(f"{prefix}.{name}" if prefix else name)
+
+    def named_parameters(self) -> Iterator[tuple[str, Parameter]]:
+        """Every parameter with its dotted name; one that is shared comes once, under its first name."""
+        seen: set[int] = set()
+        for prefix, module in self.named_modules():
+            for name, value in vars(module).items():
+                for own, parameter in _named(name, value, Parameter):
+                    if id(parameter) not in seen:
+                        seen.add(id(parameter))
+                        yield f"{prefix}.{own}" if prefix else own, parameter
+
+    def parameters(self) -> Iterator[Parameter]:
+        """Every parameter, once."""
+        return (parameter for _, parameter in self.named_parameters())
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Parameters by dotted name, off the tape. They share memory with the model: copy to keep."""
+        return {name: parameter.detach() for name, parameter in self.named_parameters()}
+
+    def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> None:
+        """Overwrite parameters, where they lie, with arrays by dotted name.
+
+        CheckpointError names what is missing, unexpected (both only if ``strict``) or of another shape or type, before
+        anything is changed.
+        """
+        own = dict(self.named_parameters())
+        faults = []
+        if strict:
+            faults += [f"missing {name}" for name in own if name not in state]
+            faults += [f"unexpected {name}" for name in state if name not in own]
+        elements: dict[str, np.ndarray[Any, Any]] = {}
+        for name, parameter in own.items():
+            if name in state:
+                given = state[name]
+                elements[name] = host_elements(given.numpy() if isinstance(given, Tensor) else given)
+                if elements[name].shape != parameter.shape or elements[name].dtype != parameter.dtype.numpy:
+                    faults.append(
+                        f"{name} has {elements[name].shape} {elements[name].dtype}, "
+                        f"the model {parameter.shape} {parameter.dtype}"
+                    )
+        if faults:
+            raise CheckpointError(f"the state does not fit {type(self).__name__}: {'; '.join(faults)}")
+        for name, content in elements.items():
+            write(own[name].array, content)
+            own[name].array.storage.version += 1
+
+    def to(self, device: str | Device) -> Module:
+        """Move every parameter to a device, through the host; returns itself. Make optimizers afterwards."""
+        goal = find_device(device)
+        for parameter in self.parameters():
+            if parameter.device is not goal:
+                moved = Parameter(parameter.array.to(goal), label=parameter.array.storage.label)
+                parameter.array, parameter.grad = moved.array, None
+        return self
+
+    def train(self, mode: bool = True) -> Module:
+        """Set ``training`` here and below; returns itself."""
+        for _, module in self.named_modules():
+            module.training = mode
+        return self
+
+    def eval(self) -> Module:
+        """``train(False)``."""
+        return self.train(False)
+
+    def zero_grad(self) -> None:
+        """Drop every gradient; the next backward starts from nothing."""
+        for parameter in self.parameters():
+            parameter.grad = None
+
+    def extra_repr(self) -> str:
+        """What ``repr`` shows in the brackets of this module."""
+        return ""
+
+    def __repr__(self) -> str:
+        lines = [f"  ({name}): {child!r}".replace("\n", "\n  ") for name, child in self.named_children()]
+        inside = self.extra_repr()
+        if not lines:
+            return f"{type(self).__name__}({inside})"
+        return "\n".join([f"{type(self).__name__}({inside}", *lines, ")"])
+
+
+def _named(name: str, value: Any, kind: type[Any]) -> Iterator[tuple[str, Any]]:
+    """``value`` if it is of ``kind``, or those inside it if it is a list, tuple or dict, with dotted names."""
+    if isinstance(value, kind):
+        yield name, value
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            yield from _named(f"{name}.{index}", item, kind)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _named(f"{name}.{key}", item, kind)

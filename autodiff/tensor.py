@@ -1,0 +1,419 @@
+"""Tensor: an array and its place on the tape.
+
+``apply`` is the one bridge from array ops to the tape; operators and methods go through it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gpu_backend import Array, Device, DType, DtypeError, Op, ShapeError, array, float32, full, ops
+from gpu_backend.device import device as find_device
+from gpu_backend.ops import update
+from gpu_backend.spec import Axis, DTypeLike, Scalar, Shape, as_dtype, as_scalar, result_type
+
+from .errors import GradientError
+from .tape import Entry, deliver, is_grad_enabled, walk
+
+
+
+class Tensor:
+    """An array that remembers how it was made, if a gradient was asked of what it was made from.
+
+    ``requires_grad``: a gradient of this tensor, or of one it was made from, is wanted. ``grad``: after ``backward``, the
+    gradient of a tensor that the user made. Comparison is elementwise, hashing is by identity.
+    """
+
+    __slots__ = ("__weakref__", "_entry", "_grad", "array", "requires_grad")
+    __array_ufunc__ = None  # numpy arrays on the left of an operator leave it to us
+
+    def __init__(self, array: Array, requires_grad: bool = False) -> None:
+        if requires_grad and not array.dtype.is_float:
+            raise DtypeError(f"a gradient exists for float32 only, not for {array.dtype}")
+        self.array = array
+        self.requires_grad = requires_grad
+        self._grad: Tensor | None = None
+        self._entry: Entry | None = None
+
+    # What it is.
+
+    @property
+    def shape(self) -> Shape:
+        """The extent of each dimension."""
+        return self.array.shape
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        return self.array.dtype
+
+    @property
+    def device(self) -> Device:
+        """The device that holds the elements."""
+        return self.array.device
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.array.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return self.array.size
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether this tensor was made by the user, not by an op on the tape."""
+        return self._entry is None
+
+    @property
+    def grad(self) -> Tensor | None:
+        """The gradient that ``backward`` calls have summed up so far; None before the first."""
+        return self._grad
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        if value is not None and (value.shape != self.shape or value.dtype is not self.dtype):
+            raise ShapeError(f"a gradient has the shape and type of its tensor, {self.shape} {self.dtype}")
+        self._grad = value
+
+    # To the host.
+
+    def numpy(self) -> npt.NDArray[Any]:
+        """A copy of the elements as numpy; waits for the work recorded so far."""
+        return self.array.numpy()
+
+    def item(self) -> Scalar:
+        """The only element as a Python number."""
+        return self.array.item()
+
+    def tolist(self) -> Any:
+        """The elements as nested lists."""
+        return self.array.tolist()
+
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        return self.array.__array__(dtype)
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __bool__(self) -> bool:
+        if self.size != 1:
+            raise ShapeError(f"the truth of shape {self.shape} is ambiguous; compare one element, or read numpy()")
+        return bool(self.item())
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    __hash__ = object.__hash__
+
+    def __repr__(self) -> str:
+        if self.array.storage.released:
+            return f"tensor(released, shape={self.shape})"
+        body = np.array2string(self.numpy(), separator=", ", prefix="tensor(")
+        notes = [] if self.dtype is float32 else [f"dtype={self.dtype}"]
+        notes += [f"op={self._entry.op.name}"] if self._entry else ["requires_grad=True"] * self.requires_grad
+        return f"tensor({', '.join([body, *notes])})"
+
+    # Gradients.
+
+    def backward(self, gradient: Tensor | None = None, retain_graph: bool = False, create_graph: bool = False) -> None:
+        """Add the gradient of this tensor to ``grad`` of every leaf it was made from.
+
+        ``gradient`` is the gradient of the final result with respect to this tensor, 1 by default, which needs a single
+        element. ``retain_graph`` keeps what was saved, for a second call. GradientError where there is no gradient.
+        """
+        if create_graph:
+            raise GradientError("backward: create_graph=True, a gradient of a gradient, does not exist yet")
+        if not self.requires_grad:
+            raise GradientError(
+                "backward: this tensor is not on the tape: nothing it was made from has requires_grad, "
+                "or it was made under no_grad, or detached"
+            )
+        if gradient is None:
+            if self.size != 1:
+                raise GradientError(
+                    f"backward: shape {self.shape} has {self.size} elements; reduce it to one, with sum() or mean(), "
+                    "or pass the gradient"
+                )
+            dy = full(self.shape, 1.0, device=self.device)
+        else:
+            if gradient.shape != self.shape or gradient.dtype is not self.dtype:
+                raise GradientError(
+                    f"backward: the gradient has {gradient.shape} {gradient.dtype}, the tensor {self.shape} {self.dtype}"
+                )
+            dy = gradient.array
+        if self._entry is None:
+            deliver({self: dy}, dy)
+        else:
+            with self.device.lock:
+                walk(self._entry, dy, retain_graph)
+
+    def receive_gradient(self, gradient: Array, exclusive: bool) -> None:
+        """Add ``gradient`` to ``grad``; called by the tape."""
+        if self._grad is not None:
+            update.accumulate(self._grad.array, gradient)
+            return
+        own = gradient if exclusive and not gradient.storage.persistent else update.copy(gradient)
+        own.storage.persistent = True
+        own.storage.label = "gradient"
+        self._grad = Tensor(own)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+        """Ask for a gradient of this tensor, or no longer; returns itself."""
+        if self._entry is not None:
+            raise GradientError("requires_grad_: this tensor is the result of an op; ask before the op, or detach()")
+        if requires_grad and not self.dtype.is_float:
+            raise DtypeError(f"a gradient exists for float32 only, not for {self.dtype}")
+        self.requires_grad = requires_grad
+        return self
+
+    def detach(self) -> Tensor:
+        """The same memory, off the tape."""
+        return Tensor(self.array)
+
+    def to(self, device: str | Device) -> Tensor:
+        """A tensor off the tape on another device, through the host; itself if it is there already."""
+        goal = find_device(device)
+        return self if goal is self.device else Tensor(self.array.to(goal), self.requires_grad)
+
+    # In place. Not on the tape: allowed where nothing is recorded.
+
+    def copy_(self, source: Any) -> Tensor:
+        """Overwrite the elements with those of ``source``, which broadcasts; returns itself."""
+        self._forbid_recording("copy_", source)
+        goal = _as_operand(source, self)
+        made = full(self.shape, goal, self.dtype, self.device) if isinstance(goal, bool | int | float) else goal.array
+        made = made if made.dtype is self.dtype else ops.astype(made, dtype=self.dtype)
+        made = made if made.shape == self.shape else ops.broadcast_to(made, shape=self.shape)
+        update.assign(self.array, made)
+        return self
+
+    def add_(self, other: Any) -> Tensor:
+        """self <- self + other; returns itself."""
+        return self._in_place("add_", ops.add, other)
+
+    def sub_(self, other: Any) -> Tensor:
+        """self <- self - other; returns itself."""
+        return self._in_place("sub_", ops.subtract, other)
+
+    def mul_(self, other: Any) -> Tensor:
+        """self <- self * other; returns itself."""
+        return self._in_place("mul_", ops.multiply, other)
+
+    def div_(self, other: Any) -> Tensor:
+        """self <- self / other; returns itself."""
+        return self._in_place("div_", ops.divide, other)
+
+    def zero_(self) -> Tensor:
+        """Set every element to 0; returns itself."""
+        return self.copy_(0)
+
+    def _in_place(self, name: str, op: Op, other: Any) -> Tensor:
+        self._forbid_recording(name, other)
+        a, b = promoted(op.name, self, other)
+        assert isinstance(a, Tensor)
+        made = op(a.array, b.array if isinstance(b, Tensor) else b)
+        if made.shape != self.shape or made.dtype is not self.dtype:
+            raise ShapeError(f"{name}: the result {made.shape} {made.dtype} does not fit {self.shape} {self.dtype}")
+        update.assign(self.array, made)
+        return self
+
+    def _forbid_recording(self, name: str, other: Any) -> None:
+        if is_grad_enabled() and (self.requires_grad or (isinstance(other, Tensor) and other.requires_grad)):
+            raise GradientError(f"{name}: in-place changes are not recorded; use them under no_grad() or on detach()")
+
+    # Operators. Python numbers are weak, numpy arrays become tensors.
+
+    def __add__(self, other: Any) -> Tensor:
+        return apply_promoted(ops.add, self, other)
+
+    def __radd__(self, other: Any) -> Tensor:
+        return apply_promoted(ops.add, other, self)
+
+    def __sub__(self, other: Any) -> Tensor:
+        return apply_promoted(ops.subtract, self, other)
+
+    def __rsub__(self, other: Any) -> Tensor:
+        return apply_promoted(ops.subtract, other, self)
+
+    def __mul__(self, other: Any) -> Tensor:
+        return apply_promoted(ops.multiply, self, other)
+
+    def __rmul__(self, other: Any) -> Tensor:
+        return apply_promoted(ops.multiply, other, self)
+
+    def __truediv__(self, other: Any) -> Tensor:
+        return apply_promoted(ops.divide, self, other)
+
+    def __rtruediv__(self, other: Any) -> Tensor:
+        return apply_promoted(ops.divide, other, self)
+
+    def __neg__(self) -> Tensor:
+        return apply(ops.negative, self)
+
+    def __matmul__(self, other: Any) -> Tensor:
+        return apply_promoted(ops.matmul, self, other)
+
+    def __rmatmul__(self, other: Any) -> Tensor:
+        return apply_promoted(ops.matmul, other, self)
+
+    def __eq__(self, other: Any) -> Tensor:  # type: ignore[override]
+        return apply_promoted(ops.equal, self, other)
+
+    def __ne__(self, other: Any) -> Tensor:  # type: ignore[override]
+        return apply_promoted(ops.not_equal, self, other)
+
+    def __lt__(self, other: Any) -> Tensor:
+        return apply_promoted(ops.less, self, other)
+
+    def __le__(self, other: Any) -> Tensor:
+        return apply_promoted(ops.less_equal, self, other)
+
+    def __gt__(self, other: Any) -> Tensor:
+        return apply_promoted(ops.greater, self, other)
+
+    def __ge__(self, other: Any) -> Tensor:
+        return apply_promoted(ops.greater_equal, self, other)
+
+    # Methods, as in PyTorch; ``dim`` and ``keepdim`` are not taken, arrays speak numpy.
+
+    def exp(self) -> Tensor:
+        """e to the power of each element."""
+        return apply(ops.exp, self)
+
+    def log(self) -> Tensor:
+        """The natural logarithm."""
+        return apply(ops.log, self)
+
+    def sqrt(self) -> Tensor:
+        """The square root."""
+        return apply(ops.sqrt, self)
+
+    def tanh(self) -> Tensor:
+        """The hyperbolic tangent."""
+        return apply(ops.tanh, self)
+
+    def sigmoid(self) -> Tensor:
+        """1 / (1 + exp(-x))."""
+        return apply(ops.sigmoid, self)
+
+    def relu(self) -> Tensor:
+        """max(x, 0)."""
+        return apply(ops.relu, self)
+
+    def sum(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
+        """The sum over ``axis``, over all by default."""
+        return apply(ops.sum, self, axis=axis, keepdims=keepdims)
+
+    def mean(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
+        """The mean over ``axis``, over all by default."""
+        return apply(ops.mean, self, axis=axis, keepdims=keepdims)
+
+    def max(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
+        """The largest element over ``axis``; elements that tie share the gradient equally."""
+        return apply(ops.max, self, axis=axis, keepdims=keepdims)
+
+    def softmax(self, axis: int = -1) -> Tensor:
+        """exp(x) over the sum of exp(x) along ``axis``."""
+        return apply(ops.softmax, self, axis=axis)
+
+    def log_softmax(self, axis: int = -1) -> Tensor:
+        """The logarithm of softmax."""
+        return apply(ops.log_softmax, self, axis=axis)
+
+    def reshape(self, *shape: int | Iterable[int]) -> Tensor:
+        """The same memory in another shape; one extent may be -1."""
+        return apply(ops.reshape, self, shape=shape[0] if len(shape) == 1 else shape)
+
+    def permute_dims(self, *axes: int | Iterable[int]) -> Tensor:
+        """A copy with the dimensions in the order ``axes``."""
+        order: Any = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
+        return apply(ops.permute_dims, self, axes=tuple(order))
+
+    permute = permute_dims
+
+    @property
+    def T(self) -> Tensor:
+        """A copy with the two dimensions swapped."""
+        if self.ndim != 2:
+            raise ShapeError(f"T: shape {self.shape} has not two dimensions; use permute_dims")
+        return self.permute_dims(1, 0)
+
+    def broadcast_to(self, *shape: int | Iterable[int]) -> Tensor:
+        """A copy repeated along new and unit dimensions."""
+        return apply(ops.broadcast_to, self, shape=shape[0] if len(shape) == 1 else shape)
+
+    expand = broadcast_to
+
+    def astype(self, dtype: DTypeLike) -> Tensor:
+        """The nearest values of another element type; itself if it has that type."""
+        return self if as_dtype(dtype) is self.dtype else apply(ops.astype, self, dtype=as_dtype(dtype))
+
+
+def tensor(
+    data: Any, dtype: DTypeLike | None = None, requires_grad: bool = False, device: str | Device | None = None
+) -> Tensor:
+    """A tensor with a copy of ``data``: numbers, nested lists, numpy, another tensor.
+
+    Types follow ``gpu_backend.array``: float64 becomes float32, int64 becomes int32 if it fits.
+    """
+    return Tensor(array(data.array if isinstance(data, Tensor) else data, dtype, device), requires_grad)
+
+
+def apply(op: Op, *inputs: Tensor | Scalar | None, **attributes: Any) -> Tensor:
+    """Run an array op on tensors and put it on the tape if any of them wants a gradient."""
+    wanted = False
+    arrays: list[Any] = []
+    for x in inputs:
+        if isinstance(x, Tensor):
+            arrays.append(x.array)
+            wanted = wanted or x.requires_grad
+        else:
+            arrays.append(x)
+    y, saved = op.run(arrays, attributes)
+    result = Tensor(y)
+    if wanted and y.dtype.is_float and is_grad_enabled():
+        nodes = [(x._entry or x) if isinstance(x, Tensor) and x.requires_grad else None for x in inputs]
+        result._entry = Entry(op, nodes, [x.shape if isinstance(x, Tensor) else None for x in inputs], saved)
+        result.requires_grad = True
+    return result
+
+
+def apply_promoted(op: Op, a: Any, b: Any, **attributes: Any) -> Tensor:
+    """``apply`` for two operands that meet in their common element type."""
+    if isinstance(a, Tensor) and isinstance(b, Tensor) and a.array.dtype is b.array.dtype:
+        return apply(op, a, b, **attributes)
+    left, right = promoted(op.name, a, b)
+    return apply(op, left, right, **attributes)
+
+
+def promoted(name: str, a: Any, b: Any) -> tuple[Tensor | Scalar, Tensor | Scalar]:
+    """Two operands in their common element type; a Python number stays one and takes the type of the other."""
+    one = a if isinstance(a, Tensor) else b
+    if not isinstance(one, Tensor):
+        raise DtypeError(f"{name}: at least one operand must be a tensor")
+    operands = [_as_operand(x, one) for x in (a, b)]
+    goal = result_type(name, *(x.array if isinstance(x, Tensor) else x for x in operands))
+    if name == "divide" and not goal.is_float:
+        goal = float32
+    left, right = (x.astype(goal) if isinstance(x, Tensor) else as_scalar(name, x, goal) for x in operands)
+    return left, right
+
+
+def _as_operand(value: Any, like: Tensor) -> Tensor | Scalar:
+    """A tensor, a Python number, or anything numpy understands, which becomes a tensor on the device of ``like``."""
+    if isinstance(value, Tensor | bool | int | float):
+        return value
+    if isinstance(value, np.generic):
+        number: Scalar = value.item()
+        return number
+    return tensor(value, device=like.device)
