@@ -1,10 +1,10 @@
 """Automatic differentiation on gpu_backend: tensors, modules, optimizers, training.
 
-    import autodiff as ad
+import autodiff as ad
 
-    x = ad.tensor([1.0, 2.0, 3.0], requires_grad=True)
-    (x * x).sum().backward()
-    x.grad.numpy()
+x = ad.tensor([1.0, 2.0, 3.0], requires_grad=True)
+(x * x).sum().backward()
+x.grad.numpy()
 """
 
 from __future__ import annotations

@@ -186,7 +186,7 @@ def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
 
 
 def cross_entropy(logits: Tensor, targets: Any, reduction: str = "mean") -> Tensor:
-    """-log softmax(logits)[target] of logits (N, C) and class indices (N,), averaged, summed or (``"none"``) one by one.
+    """-log softmax(logits)[target] of logits (N, C) and class indices (N,); ``reduction`` "mean", "sum" or "none".
 
     Class indices are int32 tensors, or anything numpy understands as integers. IndexError for one outside 0 .. C-1: at
     once if it comes from the host, at the next read-back if it lives on a device.

@@ -25,9 +25,9 @@ def gradient_check(
     """Compare the gradient of ``sum(w * function(*inputs))`` along one random direction with a central difference.
 
     The gradient comes from the tape, on the device of the inputs. The difference comes from the numpy twins in float64,
-    so ``function`` must be made of ops on its arguments alone. ``w`` is random, so that no gradient cancels. Costs three
-    evaluations at any size. Returns the absolute error; GradientError if it exceeds ``atol + rtol * scale``, the scale
-    being the sum of the absolute terms of the directional derivative.
+    so ``function`` must be made of ops on its arguments alone. ``w`` is random, so that no gradient cancels. It costs
+    three evaluations at any size. Returns the absolute error; GradientError if that exceeds ``atol + rtol * scale``, the
+    scale being the sum of the absolute terms of the directional derivative.
     """
     if not any(x.requires_grad for x in inputs):
         raise GradientError("gradient_check: none of the inputs has requires_grad")
@@ -60,8 +60,8 @@ def gradient_check(
     error = abs(analytic - numeric)
     if not error <= atol + rtol * scale:
         raise GradientError(
-            f"gradient_check: the tape gives {analytic:.9g} along a random direction, finite differences {numeric:.9g}; "
-            f"the error {error:.3g} exceeds {atol + rtol * scale:.3g}"
+            f"gradient_check: along a random direction the tape gives {analytic:.9g}, "
+            f"finite differences {numeric:.9g}; the error {error:.3g} exceeds {atol + rtol * scale:.3g}"
         )
     return error
 

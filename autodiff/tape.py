@@ -31,7 +31,9 @@ class Entry:
 
     __slots__ = ("needs", "nodes", "op", "saved", "serial", "shapes", "versions")
 
-    def __init__(self, op: Op, nodes: Sequence[Entry | Leaf | None], shapes: Sequence[Shape | None], saved: Any) -> None:
+    def __init__(
+        self, op: Op, nodes: Sequence[Entry | Leaf | None], shapes: Sequence[Shape | None], saved: Any
+    ) -> None:
         self.op = op
         self.nodes = nodes
         self.shapes = shapes

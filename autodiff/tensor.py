@@ -20,12 +20,11 @@ from .errors import GradientError
 from .tape import Entry, deliver, is_grad_enabled, walk
 
 
-
 class Tensor:
     """An array that remembers how it was made, if a gradient was asked of what it was made from.
 
-    ``requires_grad``: a gradient of this tensor, or of one it was made from, is wanted. ``grad``: after ``backward``, the
-    gradient of a tensor that the user made. Comparison is elementwise, hashing is by identity.
+    ``requires_grad``: a gradient of this tensor, or of one it was made from, is wanted. ``grad``: after ``backward``,
+    the gradient of a tensor that the user made. Comparison is elementwise, hashing is by identity.
     """
 
     __slots__ = ("__weakref__", "_entry", "_grad", "array", "requires_grad")
@@ -148,7 +147,8 @@ class Tensor:
         else:
             if gradient.shape != self.shape or gradient.dtype is not self.dtype:
                 raise GradientError(
-                    f"backward: the gradient has {gradient.shape} {gradient.dtype}, the tensor {self.shape} {self.dtype}"
+                    f"backward: the gradient has {gradient.shape} {gradient.dtype}, "
+                    f"the tensor {self.shape} {self.dtype}"
                 )
             dy = gradient.array
         if self._entry is None:

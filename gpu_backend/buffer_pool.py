@@ -108,6 +108,7 @@ class BufferPool:
     def __init__(self, allocator: Allocator) -> None:
         self._allocator = allocator
         self._free: dict[int, list[tuple[int, Buffer]]] = {}
+        self._classes: dict[int, int] = {}
         self._doomed: list[Buffer] = []
         self._serial = 0
         self.finalized: deque[tuple[Buffer, int]] = deque()
@@ -122,7 +123,7 @@ class BufferPool:
         """A lease on a buffer of at least ``nbytes``; its content is anything. OutOfMemoryError past the limit."""
         if self.finalized:
             self._drain()
-        wanted = self.size_class(nbytes, label)
+        wanted = self._classes.get(nbytes) or self.size_class(nbytes, label)
         free = self._free.get(wanted)
         if free:
             buffer = heapq.heappop(free)[1]
@@ -151,7 +152,10 @@ class BufferPool:
             )
         power = 1 << (max(nbytes, SMALLEST_BUFFER) - 1).bit_length()
         smaller = power // 4 * 3
-        return min(smaller if max(nbytes, SMALLEST_BUFFER) <= smaller else power, limit)
+        wanted = min(smaller if max(nbytes, SMALLEST_BUFFER) <= smaller else power, limit)
+        if len(self._classes) < 65536:
+            self._classes[nbytes] = wanted
+        return wanted
 
     def force_release(self, storage: Storage) -> None:
         """Give the buffer back whatever its count; every array on this storage raises on use. Twice is a no-op."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,22 +17,12 @@ from .buffer_pool import Buffer, BufferPool, Storage
 from .errors import DeviceError, ShaderError
 from .pipeline import BindGroupCache, Kernel
 from .shader import PARAMS_NBYTES
-from .spec import Shape
 
 MAX_GROUPS_PER_AXIS = 65535
 MAX_RECORDED = 1024
 KEPT_STAGING_NBYTES = 2**22
 
 Bytes = npt.NDArray[np.uint8]
-
-
-class HasStorage(Protocol):
-    """What a kernel takes for a storage binding: an Array."""
-
-    @property
-    def storage(self) -> Storage: ...
-    @property
-    def shape(self) -> Shape: ...
 
 
 def fold(groups: int, limit: int = MAX_GROUPS_PER_AXIS) -> tuple[int, int]:
@@ -82,41 +72,46 @@ class Recorder:
         Nothing is noted for 0 groups. ShaderError if a name is missing or unknown, or an array that the kernel writes
         is bound twice; ReleasedBufferError if a buffer is gone.
         """
-        if arguments.keys() != kernel.arguments:
-            raise kernel.complain(arguments)
+        # The hot path of the whole library: every line here runs once per dispatch.
+        commands = self._commands
+        if len(commands) >= self.max_recorded:
+            self.flush()
+            commands = self._commands
+        pool = self._pool
+        epoch = pool.epoch
+        buffers: list[Buffer] = []
+        key = [kernel.layout_number]
+        try:
+            if len(arguments) != len(kernel.arguments):
+                raise KeyError
+            for name in kernel.storage_names:
+                if name == "fault":
+                    buffer = self._fault
+                else:
+                    storage = arguments[name].storage
+                    buffer = storage.buffer
+                    if storage.generation != buffer.generation:
+                        storage.check(arguments[name].shape)
+                buffers.append(buffer)
+                key.append(buffer.serial)
+            if kernel.vector_fields:
+                numbers = kernel.flatten(arguments)
+            else:
+                numbers = [arguments[name] for name in kernel.field_names]
+        except KeyError:
+            raise kernel.complain(arguments) from None
+        if len(set(key[1:])) != len(buffers):
+            self._check_aliases(kernel, buffers)
         if groups == 0:
             return
-        buffers: list[Buffer] = []
-        for name in kernel.storage_names:
-            if name == "fault":
-                buffers.append(self._fault)
-                continue
-            array: HasStorage = arguments[name]
-            storage = array.storage
-            buffer = storage.buffer
-            if storage.generation != buffer.generation:
-                storage.check(array.shape)
-            buffers.append(buffer)
-        if len({buffer.serial for buffer in buffers}) < len(buffers):
-            self._check_aliases(kernel, buffers)
-        x, y = fold(groups, self.max_groups_per_axis)
-        if len(self._commands) >= self.max_recorded:
-            self.flush()
-        epoch = self._pool.epoch
+        x, y = (groups, 1) if groups <= self.max_groups_per_axis else fold(groups, self.max_groups_per_axis)
+        offset = len(commands) * PARAMS_NBYTES
+        kernel.packing.pack_into(self._arena, offset, *numbers)
+        group = self.bind_groups.get(tuple(key)) or self.bind_groups.create(kernel, buffers, self._uniforms)
         for buffer in buffers:
             buffer.recorded_in = epoch
-        offset = len(self._commands) * PARAMS_NBYTES
-        if kernel.has_vectors:
-            numbers: list[Any] = []
-            for field in kernel.fields:
-                value = arguments[field.name]
-                numbers.extend(value) if field.count > 1 else numbers.append(value)
-            kernel.packing.pack_into(self._arena, offset, *numbers)
-        else:
-            kernel.packing.pack_into(self._arena, offset, *[arguments[field.name] for field in kernel.fields])
-        group = self.bind_groups.get(kernel, buffers, self._uniforms)
-        self._commands.append((kernel, group, offset, x, y))
-        self._pool.has_pending = True
+        commands.append((kernel, group, offset, x, y))
+        pool.has_pending = True
         self.dispatches += 1
         if self.on_record is not None:
             self.on_record(kernel, buffers)

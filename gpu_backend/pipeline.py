@@ -21,8 +21,7 @@ class Kernel:
 
     __slots__ = (
         "arguments",
-        "fields",
-        "has_vectors",
+        "field_names",
         "invocations",
         "label",
         "layout",
@@ -32,6 +31,7 @@ class Kernel:
         "storage_names",
         "storage_numbers",
         "uniform_number",
+        "vector_fields",
         "writable",
     )
 
@@ -56,10 +56,20 @@ class Kernel:
         self.storage_numbers = tuple(binding.number for binding in storage)
         self.writable = tuple(binding.writable for binding in storage)
         self.uniform_number = next((binding.number for binding in bindings if binding.is_uniform), None)
-        self.fields = shader.params.fields
-        self.has_vectors = any(field.count > 1 for field in self.fields)
+        self.field_names = tuple(field.name for field in shader.params.fields)
+        self.vector_fields = frozenset(field.name for field in shader.params.fields if field.count > 1)
         self.packing = shader.params.packing
-        self.arguments = frozenset(self.storage_names) - {"fault"} | {field.name for field in self.fields}
+        self.arguments = frozenset(self.storage_names) - {"fault"} | set(self.field_names)
+
+    def flatten(self, arguments: Mapping[str, Any]) -> list[Any]:
+        """The numbers of Params in order, those of vectors one by one."""
+        numbers: list[Any] = []
+        for name in self.field_names:
+            if name in self.vector_fields:
+                numbers += arguments[name]
+            else:
+                numbers.append(arguments[name])
+        return numbers
 
     def complain(self, given: Iterable[str]) -> ShaderError:
         """What is wrong with a call that gave these names."""
@@ -165,17 +175,24 @@ class BindGroupCache:
 
     def __init__(self, gpu: Any) -> None:
         self._gpu = gpu
-        self._groups: dict[tuple[int, ...], tuple[Any, list[Buffer]]] = {}
-        self.hits = 0
+        self._groups: dict[tuple[int, ...], Any] = {}
+        self._holders: dict[tuple[int, ...], list[Buffer]] = {}
+        self.lookups = 0
         self.misses = 0
 
-    def get(self, kernel: Kernel, buffers: list[Buffer], uniforms: Any) -> Any:
-        """The bind group that gives ``kernel`` these buffers, and a window into ``uniforms`` if it has Params."""
+    @property
+    def hits(self) -> int:
+        """How often a bind group was found."""
+        return self.lookups - self.misses
+
+    def get(self, key: tuple[int, ...]) -> Any:
+        """The bind group for a layout number and the serial numbers of buffers, or None."""
+        self.lookups += 1
+        return self._groups.get(key)
+
+    def create(self, kernel: Kernel, buffers: list[Buffer], uniforms: Any) -> Any:
+        """A bind group that gives ``kernel`` these buffers, and a window into ``uniforms`` if it has Params."""
         key = (kernel.layout_number, *[buffer.serial for buffer in buffers])
-        known = self._groups.get(key)
-        if known is not None:
-            self.hits += 1
-            return known[0]
         self.misses += 1
         if len(self._groups) >= self.CAPACITY:
             self._forget(next(iter(self._groups)))
@@ -187,7 +204,8 @@ class BindGroupCache:
             window = {"buffer": uniforms, "offset": 0, "size": PARAMS_NBYTES}
             entries.append({"binding": kernel.uniform_number, "resource": window})
         group = self._gpu.create_bind_group(label=kernel.label, layout=kernel.layout, entries=entries)
-        self._groups[key] = (group, list(buffers))
+        self._groups[key] = group
+        self._holders[key] = buffers
         for buffer in buffers:
             buffer.bind_group_keys.add(key)
         return group
@@ -201,5 +219,6 @@ class BindGroupCache:
         return len(self._groups)
 
     def _forget(self, key: tuple[int, ...]) -> None:
-        for buffer in self._groups.pop(key)[1]:
+        del self._groups[key]
+        for buffer in self._holders.pop(key):
             buffer.bind_group_keys.discard(key)

@@ -34,7 +34,7 @@ class Optimizer:
         given = list(params)
         if not given:
             raise ValueError(f"{self.name}: there are no parameters")
-        groups: list[Group] = given if isinstance(given[0], dict) else [{"params": given}]  # type: ignore[list-item, assignment]
+        groups: list[Group] = given if isinstance(given[0], dict) else [{"params": given}]  # type: ignore[assignment]
         self.param_groups: list[Group] = []
         self._states: list[_GroupState] = []
         seen: set[int] = set()

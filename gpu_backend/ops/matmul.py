@@ -103,6 +103,11 @@ def _transposed(x: Array) -> Array:
     return gather("matmul", x, shape, (*strides[:-2], strides[-1], strides[-2]))
 
 
+def _rows(x: Array) -> Array:
+    """The same memory as one matrix."""
+    return x.reshape(size_of(x.shape[:-1]), x.shape[-1])
+
+
 def _host(x: HostArray, transposed: bool) -> HostArray:
     return np.swapaxes(x, -1, -2) if transposed else x
 
@@ -166,7 +171,7 @@ def matmul_backward(dy: Array, saved: Saved, needs: Needs) -> Gradients:
 
 def _right_gradient(dy: Array, a: Array, b: Array, transpose_a: bool, transpose_b: bool) -> Array:
     if b.ndim == 2 and not transpose_a and a.shape[:-2] == dy.shape[:-2]:
-        a, dy = a.reshape(-1, a.shape[-1]), dy.reshape(-1, dy.shape[-1])  # the stack is summed inside the product
+        a, dy = _rows(a), _rows(dy)  # the stack is summed inside the product
     if transpose_b:
         return sum_to(product("matmul", dy, a, True, transpose_a), b.shape)
     return sum_to(product("matmul", a, dy, not transpose_a, False), b.shape)
@@ -216,8 +221,7 @@ def linear_host_backward(dy: HostArray, saved: Saved, needs: Needs) -> HostGradi
 def linear_forward(
     out: Spec, x: Array, weight: Array, bias: Array | None = None, activation: str | None = None
 ) -> tuple[Array, Saved]:
-    rows = x.reshape(size_of(x.shape[:-1]), x.shape[-1])
-    y = product("linear", rows, weight, False, True, bias, activation or "identity").reshape(out.shape)
+    y = product("linear", _rows(x), weight, False, True, bias, activation or "identity").reshape(out.shape)
     return y, (x, weight, None if activation is None else y, activation)
 
 
@@ -225,8 +229,7 @@ def linear_backward(dy: Array, saved: Saved, needs: Needs) -> Gradients:
     x, weight, y, activation = saved
     dz = dy if activation is None else ACTIVATIONS[activation].run_backward(dy, (y,), (True,))[0]
     assert dz is not None
-    rows = dz.reshape(size_of(dz.shape[:-1]), dz.shape[-1])
-    inputs = x.reshape(size_of(x.shape[:-1]), x.shape[-1])
+    rows, inputs = _rows(dz), _rows(x)
     dx = product("linear", rows, weight).reshape(x.shape) if needs[0] else None
     dweight = product("linear", rows, inputs, True) if needs[1] else None
     dbias = reduce_axes("linear", "sum", rows, (0,), rows.shape[1:]) if len(needs) > 2 and needs[2] else None

@@ -1,0 +1,5 @@
+"""Batches of examples."""
+
+from __future__ import annotations
+
+from .loader import DataLoader as DataLoader

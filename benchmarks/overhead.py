@@ -1,0 +1,73 @@
+"""Host time of recording, and cache misses of a training loop.
+
+    python benchmarks/overhead.py
+
+Prints the microseconds the host spends on one elementwise op with its backward, submit and wait left out (median of
+1,000), and the bind-group and pipeline misses of steps 4 to 50 of an MLP with equal shapes. Target: at most 60, and 0.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+
+import numpy as np
+
+import autodiff as ad
+import autodiff.functional as F
+from autodiff import nn, optim
+from gpu_backend.device import GPUDevice
+
+
+def pair_microseconds(device: GPUDevice, repeats: int = 1000) -> tuple[float, float]:
+    """Median host time of ``y = x * w`` with its backward for both, and of the flush that encodes and submits it."""
+    x = ad.tensor(np.ones(64, np.float32), requires_grad=True)
+    gradient = ad.tensor(np.ones(64, np.float32))
+    pairs, flushes = [], []
+    for _ in range(repeats + 20):
+        x.grad = None
+        start = time.perf_counter()
+        y = x.tanh()
+        y.backward(gradient)
+        middle = time.perf_counter()
+        device.recorder.flush()
+        end = time.perf_counter()
+        pairs.append(middle - start)
+        flushes.append(end - middle)
+    return statistics.median(pairs[20:]) * 1e6, statistics.median(flushes[20:]) * 1e6
+
+
+def misses_per_step(device: GPUDevice, steps: int = 50) -> list[tuple[int, int]]:
+    """Bind-group and pipeline misses of each step of an MLP with batches of equal shape."""
+    ad.manual_seed(0)
+    model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10))
+    optimizer = optim.AdamW(model.parameters())
+    random = np.random.default_rng(0)
+    rows = []
+    for _ in range(steps):
+        before = device.recorder.bind_groups.misses, device.pipelines.misses
+        x, t = random.standard_normal((32, 64), np.float32), random.integers(0, 10, 32)
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(ad.tensor(x)), t)
+        loss.backward()
+        optimizer.step()
+        loss.item()
+        rows.append((device.recorder.bind_groups.misses - before[0], device.pipelines.misses - before[1]))
+    return rows
+
+
+def main() -> None:
+    device = ad.device()
+    if not isinstance(device, GPUDevice):
+        raise SystemExit("this benchmark wants an adapter; see `shadertape info`")
+    print(device.summary)
+    pair, flush = pair_microseconds(device)
+    print(f"one elementwise op and its backward, recorded: {pair:.1f} us (target 60); flush of the two: {flush:.1f} us")
+    rows = misses_per_step(device)
+    print(f"misses of step 1, 2, 3 (bind groups, pipelines): {rows[:3]}")
+    bind_groups, pipelines = (sum(column) for column in zip(*rows[3:], strict=True))
+    print(f"misses of steps 4 to 50: {bind_groups} bind groups, {pipelines} pipelines (target 0)")
+
+
+if __name__ == "__main__":
+    main()

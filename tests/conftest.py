@@ -1,0 +1,109 @@
+"""Fixtures: the adapter and the host, with every buffer poisoned; a run without one adapter test fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import gpu_backend as gb
+from gpu_backend.array import Array
+from gpu_backend.buffer_pool import Storage
+from gpu_backend.device import Device, GPUDevice
+from gpu_backend.ops.movement import fill
+from gpu_backend.spec import float32
+
+_seen = {"passed": 0, "failed": 0, "skipped": 0}
+
+
+def find_adapter() -> GPUDevice | None:
+    """The device the adapter tests run on: what ``GPU_BACKEND_DEVICE`` says, else the best adapter."""
+    found = gb.device() if gb.adapters() else None
+    return found if isinstance(found, GPUDevice) else None
+
+
+@pytest.fixture(scope="session")
+def adapter() -> GPUDevice:
+    """A device with kernels."""
+    device = find_adapter()
+    if device is None:
+        pytest.skip("no GPU adapter here")
+    return device
+
+
+@pytest.fixture
+def host() -> Device:
+    """The numpy device."""
+    return gb.device("host")
+
+
+@pytest.fixture(params=["adapter", "host"])
+def device(request: pytest.FixtureRequest) -> Iterator[Device]:
+    """Both kinds of device, each the default of its test."""
+    chosen: Device = request.getfixturevalue(request.param)
+    with gb.default_device(chosen):
+        yield chosen
+
+
+def poison(storage: Storage, device: Device) -> None:
+    """Fill a whole buffer with NaN, whatever was in it, so that a read of something never written shows."""
+    words = storage.buffer.nbytes // 4
+    if device.is_host:
+        storage.buffer.memory.view(np.uint32)[:] = 0x7FC00000
+    else:
+        fill(Array(storage, (words,), float32, device), float("nan"))
+
+
+@pytest.fixture(autouse=True)
+def _poisoned(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Every buffer comes from the pool full of NaN."""
+    devices = [gb.device("host"), find_adapter()]
+    clean = request.node.get_closest_marker("no_poison") is not None
+    for device in devices:
+        if device is not None and not clean:
+            device.pool.on_take = lambda storage, device=device: poison(storage, device)
+    yield
+    for device in devices:
+        if device is not None:
+            device.pool.on_take = None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The tour comes first."""
+    items.sort(key=lambda item: item.path.name != "test_tiny.py")
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    """Count how adapter tests ended."""
+    outcome = yield
+    report = outcome.get_result()  # type: ignore[attr-defined]
+    names = getattr(item, "fixturenames", ())
+    parameter = getattr(getattr(item, "callspec", None), "params", {}).get("device")
+    uses_adapter = "adapter" in names or parameter == "adapter"
+    if uses_adapter and (report.when == "call" or report.outcome == "skipped"):
+        _seen[report.outcome] += 1
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A run in which every adapter test was skipped proves nothing about adapters: it fails."""
+    if _seen["skipped"] and not _seen["passed"] and not _seen["failed"]:
+        session.exitstatus = 1
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say which adapter it was, or why the run fails."""
+    device = find_adapter()
+    if device is not None:
+        terminalreporter.write_line(f"adapter: {device.summary}; tests on it: {_seen}")
+    elif _seen["skipped"]:
+        terminalreporter.write_line(
+            "every adapter test was skipped: install an adapter with `shadertape setup`", red=True
+        )
+
+
+def pytest_report_header() -> str:
+    """The device under test."""
+    device = find_adapter()
+    return f"shadertape on {device.summary if device else 'no adapter'}"

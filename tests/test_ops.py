@@ -1,0 +1,183 @@
+"""Every op of the catalogue, by the table: forward and backward, kernels and twins, against float64."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from gradient_check import check_twin
+from op_table import TABLE, Fault, Row, Sample, on
+
+import gpu_backend as gb
+from gpu_backend import Device, Op, ops
+from gpu_backend.array import Array
+from gpu_backend.device import GPUDevice, HostDevice
+
+ORACLE = HostDevice(np.float64)
+
+SAMPLES = [pytest.param(row, sample, id=f"{row.op.name}-{sample.id}") for row in TABLE for sample in row.samples]
+FAULTS = [pytest.param(row.op, fault, id=f"{row.op.name}-{n}") for row in TABLE for n, fault in enumerate(row.faults)]
+
+
+def forward(op: Op, device: Device, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> tuple[Array, Any]:
+    return op.run(on(device, inputs), attributes)
+
+
+def gradients(op: Op, device: Device, sample: Sample, seed: int = 3) -> tuple[list[Any], list[Any]]:
+    """Result and gradients of a sample for one random dy, as numpy."""
+    y, saved = forward(op, device, sample.inputs, sample.attributes)
+    needs = [isinstance(x, np.ndarray) and x.dtype == np.float32 for x in sample.inputs]
+    if not (op.backward and any(needs) and y.dtype.is_float):
+        return [y.numpy()], []
+    dy = np.random.default_rng(seed).standard_normal(y.shape).astype(np.float32)
+    made = op.run_backward(gb.array(dy, device=device), saved, needs)
+    return [y.numpy()], [
+        (dx.numpy() if dx is not None else None) if need else None for dx, need in zip(made, needs, strict=True)
+    ]
+
+
+def compare(row: Row, got: Any, wanted: Any, what: str) -> None:
+    assert got.shape == wanted.shape, what
+    if got.dtype.kind == "f":
+        finite = wanted[np.isfinite(wanted)]
+        scale = max(1.0, float(np.abs(finite).max())) if finite.size else 1.0
+        np.testing.assert_allclose(got, wanted, rtol=row.tolerance, atol=row.tolerance * scale, err_msg=what)
+    else:
+        np.testing.assert_array_equal(got, wanted, err_msg=what)
+
+
+@pytest.mark.parametrize(("row", "sample"), SAMPLES)
+def test_op_agrees_with_float64(row: Row, sample: Sample, device: Device) -> None:
+    with np.errstate(all="ignore"):
+        (wanted,), wanted_gradients = gradients(row.op, ORACLE, sample)
+        (got,), got_gradients = gradients(row.op, device, sample)
+    compare(row, got, wanted, f"{row.op.name} forward")
+    assert len(got_gradients) == len(wanted_gradients)
+    for index, (dx, wanted_dx) in enumerate(zip(got_gradients, wanted_gradients, strict=True)):
+        assert (dx is None) == (wanted_dx is None), f"gradient {index}"
+        if dx is not None:
+            assert dx.shape == sample.inputs[index].shape  # T6
+            compare(row, dx, wanted_dx, f"{row.op.name} gradient {index}")
+
+
+def is_smooth(row: Row, sample: Sample) -> bool:
+    """Whether finite differences apply: a float result with elements, finite, from float inputs at a moderate scale."""
+    if row.op.host_backward is None or row.op is ops.astype:
+        return False
+    with np.errstate(all="ignore"):
+        y, _ = row.op.host_forward(*sample.inputs, **sample.attributes)
+    floats = [x for x in sample.inputs if isinstance(x, np.ndarray) and x.dtype == np.float32]
+    return bool(
+        floats
+        and y.dtype.kind == "f"
+        and y.size
+        and np.isfinite(y).all()
+        and all(x.size and np.abs(x).max() < 10 for x in floats)
+    )
+
+
+SMOOTH = [
+    pytest.param(row, sample, id=f"{row.op.name}-{sample.id}")
+    for row in TABLE
+    for sample in row.samples
+    if is_smooth(row, sample)
+]
+
+
+@pytest.mark.parametrize(("row", "sample"), SMOOTH)
+def test_twin_gradient_agrees_with_finite_differences(row: Row, sample: Sample) -> None:
+    """T3: the gradient of every differentiable op exists and is right."""
+    check_twin(row.op, sample.inputs, sample.attributes)
+
+
+def test_every_op_with_a_gradient_is_checked_by_finite_differences() -> None:
+    checked = {param.values[0].op for param in SMOOTH}  # type: ignore[union-attr]
+    assert checked == {op for op in ops.OPS if op.backward is not None} - {ops.astype}
+
+
+@pytest.mark.parametrize(("op", "fault"), FAULTS)
+def test_wrong_input_raises_before_anything_is_recorded(op: Op, fault: Fault, device: Device) -> None:
+    inputs = on(device, fault.inputs)
+    before = device.recorder.dispatches
+    with pytest.raises(fault.error) as raised:
+        op(*inputs, **fault.attributes)
+    assert fault.text in str(raised.value)
+    assert str(raised.value).startswith(op.name) or "element type" in str(raised.value)
+    assert device.recorder.dispatches == before
+
+
+def test_catalogue_and_table_are_the_same() -> None:
+    assert [row.op for row in TABLE] == list(ops.OPS)
+    assert len({op.name for op in ops.OPS}) == len(ops.OPS)
+    for op in ops.OPS:
+        assert getattr(gb, op.name) is op
+
+
+@pytest.fixture
+def folded(adapter: GPUDevice) -> Iterator[GPUDevice]:
+    """The adapter with a grid of at most 61 workgroups on an axis."""
+    adapter.recorder.max_groups_per_axis = 61
+    yield adapter
+    adapter.recorder.max_groups_per_axis = 65535
+
+
+FOLDED = [
+    Sample("unary", (np.linspace(-2, 2, 16001, dtype=np.float32),)),
+    Sample("pair", (np.ones((130, 123), np.float32), np.arange(123, dtype=np.float32))),
+]
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs", "attributes"),
+    [
+        (ops.tanh, FOLDED[0].inputs, {}),
+        (ops.multiply, FOLDED[1].inputs, {}),
+        (ops.where, (FOLDED[1].inputs[1] > 50, *FOLDED[1].inputs), {}),
+        (ops.astype, FOLDED[0].inputs, {"dtype": "int32"}),
+        (ops.permute_dims, (np.arange(16000, dtype=np.float32).reshape(100, 160),), {"axes": (1, 0)}),
+        (ops.sum, (np.ones((130, 150), np.float32),), {"axis": 1}),
+        (ops.sum, (np.ones((9, 17000), np.float32),), {"axis": 0}),
+        (ops.max, (np.linspace(-1, 1, 130 * 150, dtype=np.float32).reshape(130, 150),), {"axis": 1}),
+        (ops.softmax, (np.linspace(-1, 1, 140 * 6, dtype=np.float32).reshape(140, 6),), {"axis": 1}),
+        (ops.log_softmax, (np.linspace(-1, 1, 140 * 6, dtype=np.float32).reshape(140, 6),), {"axis": 1}),
+        (ops.cross_entropy, (np.eye(140, 7, dtype=np.float32), np.arange(140, dtype=np.int32) % 7), {}),
+        (ops.matmul, (np.ones((140, 2, 3), np.float32), np.ones((140, 3, 2), np.float32)), {}),
+        (ops.matmul, (np.ones((700, 5), np.float32), np.ones((5, 600), np.float32)), {}),
+        (ops.linear, (np.ones((4200, 3), np.float32), np.ones((2, 3), np.float32), np.ones(2, np.float32)), {}),
+    ],
+)
+def test_every_kernel_folds_its_grid(
+    op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any], folded: GPUDevice
+) -> None:
+    """K2: forward and backward past the groups of one axis; the tail of the last row writes nothing."""
+    sample = Sample("folded", inputs, attributes)
+    row = next(row for row in TABLE if row.op is op)
+    (wanted,), wanted_gradients = gradients(op, ORACLE, sample)
+    (got,), got_gradients = gradients(op, folded, sample)
+    compare(row, got, wanted, op.name)
+    for dx, wanted_dx in zip(got_gradients, wanted_gradients, strict=True):
+        if dx is not None:
+            compare(row, dx, wanted_dx, f"{op.name} backward")
+
+
+@pytest.mark.parametrize(
+    "op", [ops.add, ops.subtract, ops.multiply, ops.divide, ops.equal, ops.less], ids=lambda op: op.name
+)
+def test_both_operands_may_be_one_array(op: Op, device: Device) -> None:
+    """P-LM10: one buffer bound twice for reading."""
+    x = np.array([[1.0, -2.0], [0.5, 4.0]], np.float32)
+    a = gb.array(x)
+    np.testing.assert_array_equal(op(a, a).numpy(), op.host_forward(x, x)[0])
+
+
+def test_all_arguments_may_be_one_array(device: Device) -> None:
+    """P-LM10: matmul(x, x^T), where(c, x, x), linear(x, x, x's row)."""
+    x = np.arange(16, dtype=np.float32).reshape(4, 4)
+    a = gb.array(x)
+    np.testing.assert_array_equal(gb.matmul(a, a, transpose_b=True).numpy(), x @ x.T)
+    np.testing.assert_array_equal(gb.linear(a, a).numpy(), x @ x.T)
+    condition = gb.greater(a, 3.0)
+    np.testing.assert_array_equal(gb.where(condition, a, a).numpy(), x)
+    np.testing.assert_array_equal(gb.where(condition, condition, condition).numpy(), x > 3)
