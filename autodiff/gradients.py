@@ -26,7 +26,7 @@ def gradient_check(
 
     The gradient comes from the tape, on the device of the inputs. The difference comes from the numpy twins in float64,
     so ``function`` must be made of ops on its arguments alone. ``w`` is random, so that no gradient cancels. It costs
-    three evaluations at any size. Returns the absolute error; GradientError if that exceeds ``atol + rtol * scale``, the
+    three evaluations at any size. Returns the absolute error; GradientError if it exceeds ``atol + rtol * scale``, the
     scale being the sum of the absolute terms of the directional derivative.
     """
     if not any(x.requires_grad for x in inputs):

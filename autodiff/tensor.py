@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -14,13 +13,14 @@ import numpy.typing as npt
 from gpu_backend import Array, Device, DType, DtypeError, Op, ShapeError, array, float32, full, ops
 from gpu_backend.device import device as find_device
 from gpu_backend.ops import update
-from gpu_backend.spec import Axis, DTypeLike, Scalar, Shape, as_dtype, as_scalar, result_type
+from gpu_backend.spec import DTypeLike, Scalar, Shape, as_scalar, result_type
 
 from .errors import GradientError
+from .operators import Operators
 from .tape import Entry, deliver, is_grad_enabled, walk
 
 
-class Tensor:
+class Tensor(Operators):
     """An array that remembers how it was made, if a gradient was asked of what it was made from.
 
     ``requires_grad``: a gradient of this tensor, or of one it was made from, is wanted. ``grad``: after ``backward``,
@@ -111,8 +111,6 @@ class Tensor:
 
     def __len__(self) -> int:
         return len(self.array)
-
-    __hash__ = object.__hash__
 
     def __repr__(self) -> str:
         if self.array.storage.released:
@@ -231,132 +229,11 @@ class Tensor:
         if is_grad_enabled() and (self.requires_grad or (isinstance(other, Tensor) and other.requires_grad)):
             raise GradientError(f"{name}: in-place changes are not recorded; use them under no_grad() or on detach()")
 
-    # Operators. Python numbers are weak, numpy arrays become tensors.
+    def _apply(self, op: Op, *inputs: Any, **attributes: Any) -> Tensor:
+        return apply(op, *inputs, **attributes)
 
-    def __add__(self, other: Any) -> Tensor:
-        return apply_promoted(ops.add, self, other)
-
-    def __radd__(self, other: Any) -> Tensor:
-        return apply_promoted(ops.add, other, self)
-
-    def __sub__(self, other: Any) -> Tensor:
-        return apply_promoted(ops.subtract, self, other)
-
-    def __rsub__(self, other: Any) -> Tensor:
-        return apply_promoted(ops.subtract, other, self)
-
-    def __mul__(self, other: Any) -> Tensor:
-        return apply_promoted(ops.multiply, self, other)
-
-    def __rmul__(self, other: Any) -> Tensor:
-        return apply_promoted(ops.multiply, other, self)
-
-    def __truediv__(self, other: Any) -> Tensor:
-        return apply_promoted(ops.divide, self, other)
-
-    def __rtruediv__(self, other: Any) -> Tensor:
-        return apply_promoted(ops.divide, other, self)
-
-    def __neg__(self) -> Tensor:
-        return apply(ops.negative, self)
-
-    def __matmul__(self, other: Any) -> Tensor:
-        return apply_promoted(ops.matmul, self, other)
-
-    def __rmatmul__(self, other: Any) -> Tensor:
-        return apply_promoted(ops.matmul, other, self)
-
-    def __eq__(self, other: Any) -> Tensor:  # type: ignore[override]
-        return apply_promoted(ops.equal, self, other)
-
-    def __ne__(self, other: Any) -> Tensor:  # type: ignore[override]
-        return apply_promoted(ops.not_equal, self, other)
-
-    def __lt__(self, other: Any) -> Tensor:
-        return apply_promoted(ops.less, self, other)
-
-    def __le__(self, other: Any) -> Tensor:
-        return apply_promoted(ops.less_equal, self, other)
-
-    def __gt__(self, other: Any) -> Tensor:
-        return apply_promoted(ops.greater, self, other)
-
-    def __ge__(self, other: Any) -> Tensor:
-        return apply_promoted(ops.greater_equal, self, other)
-
-    # Methods, as in PyTorch; ``dim`` and ``keepdim`` are not taken, arrays speak numpy.
-
-    def exp(self) -> Tensor:
-        """e to the power of each element."""
-        return apply(ops.exp, self)
-
-    def log(self) -> Tensor:
-        """The natural logarithm."""
-        return apply(ops.log, self)
-
-    def sqrt(self) -> Tensor:
-        """The square root."""
-        return apply(ops.sqrt, self)
-
-    def tanh(self) -> Tensor:
-        """The hyperbolic tangent."""
-        return apply(ops.tanh, self)
-
-    def sigmoid(self) -> Tensor:
-        """1 / (1 + exp(-x))."""
-        return apply(ops.sigmoid, self)
-
-    def relu(self) -> Tensor:
-        """max(x, 0)."""
-        return apply(ops.relu, self)
-
-    def sum(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
-        """The sum over ``axis``, over all by default."""
-        return apply(ops.sum, self, axis=axis, keepdims=keepdims)
-
-    def mean(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
-        """The mean over ``axis``, over all by default."""
-        return apply(ops.mean, self, axis=axis, keepdims=keepdims)
-
-    def max(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
-        """The largest element over ``axis``; elements that tie share the gradient equally."""
-        return apply(ops.max, self, axis=axis, keepdims=keepdims)
-
-    def softmax(self, axis: int = -1) -> Tensor:
-        """exp(x) over the sum of exp(x) along ``axis``."""
-        return apply(ops.softmax, self, axis=axis)
-
-    def log_softmax(self, axis: int = -1) -> Tensor:
-        """The logarithm of softmax."""
-        return apply(ops.log_softmax, self, axis=axis)
-
-    def reshape(self, *shape: int | Iterable[int]) -> Tensor:
-        """The same memory in another shape; one extent may be -1."""
-        return apply(ops.reshape, self, shape=shape[0] if len(shape) == 1 else shape)
-
-    def permute_dims(self, *axes: int | Iterable[int]) -> Tensor:
-        """A copy with the dimensions in the order ``axes``."""
-        order: Any = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
-        return apply(ops.permute_dims, self, axes=tuple(order))
-
-    permute = permute_dims
-
-    @property
-    def T(self) -> Tensor:
-        """A copy with the two dimensions swapped."""
-        if self.ndim != 2:
-            raise ShapeError(f"T: shape {self.shape} has not two dimensions; use permute_dims")
-        return self.permute_dims(1, 0)
-
-    def broadcast_to(self, *shape: int | Iterable[int]) -> Tensor:
-        """A copy repeated along new and unit dimensions."""
-        return apply(ops.broadcast_to, self, shape=shape[0] if len(shape) == 1 else shape)
-
-    expand = broadcast_to
-
-    def astype(self, dtype: DTypeLike) -> Tensor:
-        """The nearest values of another element type; itself if it has that type."""
-        return self if as_dtype(dtype) is self.dtype else apply(ops.astype, self, dtype=as_dtype(dtype))
+    def _meet(self, op: Op, a: Any, b: Any) -> Tensor:
+        return apply_promoted(op, a, b)
 
 
 def tensor(

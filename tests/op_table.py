@@ -1,7 +1,7 @@
 """One row per op: samples, tolerance, errors. The reference is the numpy twin in float64, itself checked by finite
 differences (``gradient_check.check_twin``).
 
-Sample shapes: 1, odd, larger than a workgroup, empty; ``FOLDED`` in test_ops runs them in a grid of three groups an axis.
+Sample shapes: 1, odd, larger than a workgroup, empty; test_ops runs kernels past the groups of one axis as well.
 """
 
 from __future__ import annotations

@@ -1,0 +1,236 @@
+"""The pool: leases, size classes, force release, deferred destruction, counters."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import numpy as np
+import pytest
+
+import autodiff as ad
+import autodiff.functional as F
+import gpu_backend as gb
+from autodiff import nn, optim
+from gpu_backend import Device, OutOfMemoryError, ReleasedBufferError
+from gpu_backend.buffer_pool import BufferPool
+from gpu_backend.ops import update
+
+pytestmark = pytest.mark.no_poison
+
+
+class Fake:
+    """Memory that only counts."""
+
+    largest_buffer = 1 << 20
+
+    def __init__(self) -> None:
+        self.live: set[int] = set()
+        self.made = 0
+
+    def create(self, nbytes: int, label: str) -> Any:
+        self.made += 1
+        self.live.add(self.made)
+        return self.made
+
+    def destroy(self, memory: Any) -> None:
+        self.live.remove(memory)
+
+
+@pytest.mark.parametrize(
+    ("asked", "given"),
+    [(0, 256), (1, 256), (256, 256), (257, 384), (384, 384), (385, 512), (1000, 1024), (700_000, 786_432)],
+)
+def test_size_classes(asked: int, given: int) -> None:
+    assert BufferPool(Fake()).size_class(asked) == given
+
+
+def test_a_class_is_at_most_twice_what_was_asked_and_never_past_the_limit() -> None:
+    pool = BufferPool(Fake())
+    for asked in range(256, 1 << 20, 997):
+        assert asked <= pool.size_class(asked) <= min(2 * asked, 1 << 20)
+        assert pool.size_class(asked) % 16 == 0
+    with pytest.raises(
+        OutOfMemoryError, match="big takes 1048577 bytes; the largest buffer this device can bind has 1048576"
+    ):
+        pool.take((1 << 20) + 1, "big")
+
+
+def test_the_lowest_serial_comes_first() -> None:
+    pool = BufferPool(Fake())
+    leases = [pool.take(100) for _ in range(5)]
+    order = [3, 0, 4, 1]
+    for index in order:
+        leases[index] = None  # type: ignore[call-overload]
+    gc.collect()
+    assert [pool.take(100).buffer.serial for _ in range(2)] == [0, 0]
+    kept = [pool.take(100) for _ in range(4)]
+    assert [lease.buffer.serial for lease in kept] == [0, 1, 3, 4]
+
+
+def test_counters_add_up() -> None:
+    fake = Fake()
+    pool = BufferPool(fake)
+    first, second = pool.take(100), pool.take(1000)
+    stats = pool.stats()
+    assert (stats.in_use_bytes, stats.reserved_bytes, stats.peak_bytes) == (1280, 1280, 1280)
+    assert (stats.created, stats.destroyed, stats.reused) == (2, 0, 0)
+    del second
+    third = pool.take(900)
+    assert pool.stats().reused == 1
+    del first, third
+    assert pool.stats().in_use_bytes == 0
+    assert pool.stats().reserved_bytes == 1280
+    pool.trim()
+    assert pool.stats().reserved_bytes == 0
+    assert pool.stats().destroyed == 2
+    assert not fake.live
+
+
+def test_destruction_waits_for_recorded_work() -> None:
+    """M1 at its root: a free buffer that unsubmitted work refers to outlives trim until the flush."""
+    fake = Fake()
+    pool = BufferPool(fake)
+    lease = pool.take(100)
+    lease.buffer.recorded_in = pool.epoch
+    pool.has_pending = True
+    del lease
+    pool.trim()
+    assert pool.stats().pending_destroy == 1
+    assert fake.live
+    pool.flushed()
+    assert not fake.live
+    assert pool.stats().pending_destroy == 0
+
+
+def test_force_release_voids_every_lease_once() -> None:
+    """M4: the count is ignored, later releases are no-ops, no buffer gets two owners."""
+    pool = BufferPool(Fake())
+    storage = pool.take(100, "weights")
+    other = pool.take(100)
+    storage2 = pool.take(100)
+    storage2.adopt(storage)
+    assert storage.buffer.count == 2
+    pool.force_release(storage)
+    pool.force_release(storage)
+    pool.force_release(storage2)
+    taken = pool.take(100)
+    with pytest.raises(ReleasedBufferError, match=r"the buffer of weights \(3,\) was force-released"):
+        storage.check((3,))
+    del storage, storage2
+    again = [pool.take(100) for _ in range(3)]
+    serials = [lease.buffer.serial for lease in (taken, other, *again)]
+    assert len(set(serials)) == 5
+
+
+def test_recorded_work_survives_force_release_and_trim(device: Device) -> None:
+    """M1, P-ME01: y = 2 x, x released by force, trimmed, then y is read; x is unusable and says so."""
+    x = gb.array([1.0, 2.0, 3.0], label="x")
+    y = gb.multiply(x, 2.0)
+    device.pool.force_release(x.storage)
+    device.pool.trim()
+    assert y.tolist() == [2.0, 4.0, 6.0]
+    for use in (x.numpy, lambda: gb.add(x, 1.0)):
+        with pytest.raises(ReleasedBufferError, match=r"x .*was force-released"):
+            use()
+    assert "released" in repr(x)
+
+
+def test_trim_gives_back_all_that_is_free(device: Device) -> None:
+    kept = gb.array(np.ones(1000, np.float32))
+    dropped = gb.array(np.ones(5000, np.float32))
+    del dropped
+    gb.memory.trim()
+    stats = gb.memory.stats()
+    assert stats.reserved_bytes == stats.in_use_bytes
+    assert kept.numpy().sum() == 1000
+
+
+def test_bind_groups_of_a_destroyed_buffer_are_dropped(adapter: Any) -> None:
+    x = gb.array(np.ones(3000, np.float32), device=adapter)
+    y = gb.exp(x)
+    y.numpy()
+    groups = len(adapter.recorder.bind_groups)
+    del x, y
+    gb.memory.trim(adapter)
+    assert len(adapter.recorder.bind_groups) < groups
+
+
+def test_assignment_exchanges_memory_and_leaves_the_source_alone(device: Device) -> None:
+    x, y = gb.array([1.0, 2.0]), gb.array([3.0, 4.0])
+    view = x.reshape(2, 1)
+    update.assign(x, y)
+    assert view.tolist() == [[3.0], [4.0]]
+    update.assign(x, gb.add(x, 1.0))
+    assert x.tolist() == [4.0, 5.0]
+    assert y.tolist() == [3.0, 4.0]
+    assert view.tolist() == [[4.0], [5.0]]
+
+
+def test_persistent_memory_stays_where_it_is(device: Device) -> None:
+    w = nn.Parameter([1.0, 2.0])
+    serial = w.array.storage.buffer.serial
+    with ad.no_grad():
+        w.add_(1.0)
+        w.copy_(w * 10.0)
+    assert w.tolist() == [20.0, 30.0]
+    assert w.array.storage.buffer.serial == serial
+    x = gb.array([0.0, 0.0])
+    update.assign(x, w.array)
+    assert x.storage.buffer.serial != serial
+    with ad.no_grad():
+        w.zero_()
+    assert x.tolist() == [20.0, 30.0]
+
+
+def test_movement_copies(device: Device) -> None:
+    """M12: the result does not move with its source."""
+    x = gb.array(np.arange(6, dtype=np.float32).reshape(2, 3))
+    moved = [gb.permute_dims(x, axes=(1, 0)), gb.broadcast_to(x, shape=(2, 2, 3)), gb.permute_dims(x, axes=(0, 1))]
+    before = [m.numpy() for m in moved]
+    update.copy_into(x, gb.full((2, 3), -1.0))
+    for m, wanted in zip(moved, before, strict=True):
+        np.testing.assert_array_equal(m.numpy(), wanted)
+    assert x.reshape(6).tolist() == [-1.0] * 6
+
+
+def test_memory_is_flat_over_training_steps(device: Device) -> None:
+    """M2, M6, M7: live and reserved bytes and buffers after step 5 and after step 50 are equal."""
+    ad.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 7), nn.ReLU(), nn.Linear(7, 3))
+    optimizer = optim.AdamW(model.parameters(), lr=1e-2)
+    random = np.random.default_rng(0)
+    marks = []
+    for step in range(50):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(ad.tensor(random.standard_normal((4, 6)))), random.integers(0, 3, 4))
+        loss.backward()
+        optimizer.step()
+        if step in (4, 49):
+            loss.item()
+            stats = gb.memory.stats()
+            marks.append((stats.in_use_bytes, stats.reserved_bytes, stats.created - stats.destroyed))
+    assert marks[0] == marks[1]
+
+
+def test_a_forward_sees_the_weights_of_the_step_before(device: Device) -> None:
+    """M6: no stale weights; a hundred fresh inputs give a hundred results and no growth."""
+    w = nn.Parameter([[1.0, 0.0]])
+    optimizer = optim.SGD([w], lr=1.0)
+    x = ad.tensor([[1.0, 1.0]])
+    seen = []
+    for _ in range(3):
+        optimizer.zero_grad()
+        y = F.linear(x, w)
+        seen.append(y.item())
+        y.sum().backward()
+        optimizer.step()
+    assert seen == [1.0, -1.0, -3.0]
+    results = set()
+    with ad.no_grad():
+        for k in range(100):
+            results.add(F.linear(ad.tensor([[float(k), 2.0]]), w).item())
+            if k == 3:
+                reserved = gb.memory.stats().reserved_bytes
+    assert len(results) == 100
+    assert gb.memory.stats().reserved_bytes == reserved
