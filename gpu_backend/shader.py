@@ -212,7 +212,7 @@ def _entries(name: str, code: str) -> dict[str, EntryPoint]:
     entries = {}
     for entry, size in sizes.items():
         words = _reachable_words(entry, bodies)
-        used = sorted((bindings[word] for word in words & bindings.keys()), key=lambda binding: binding.number)
+        used = sorted((bindings[word] for word in words & bindings.keys()), key=lambda b: (b.number, b.name))
         for one, other in itertools.pairwise(used):
             if one.number == other.number:
                 raise ShaderError(name, f"{entry} uses {one.name} and {other.name}, both at binding {one.number}")

@@ -124,7 +124,9 @@ def test_params_arrive_as_the_shader_reads_them(rank: int, adapter: GPUDevice) -
 def test_a_call_with_wrong_names_says_which(adapter: GPUDevice) -> None:
     x = gb.array(np.ones(4, np.float32), device=adapter)
     kernel = adapter.kernel("copy", "duplicate")
-    with pytest.raises(ShaderError, match=r"copy.\w+: size, y missing; no length, out here. It takes number, rank"):
+    with pytest.raises(
+        ShaderError, match=r"copy\.duplicate.*: size, y missing; no length, out here. It takes number, rank"
+    ):
         adapter.recorder.record(kernel, 1, x=x, out=x, shape=(), strides=(), length=4, rank=0, number=0)
 
 

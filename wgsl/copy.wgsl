@@ -1,6 +1,7 @@
-// Movement of elements as words, whatever their type: y[i] = x[offset of i] (gather), y = x (duplicate), y = number (fill).
+// Movement of elements as words, whatever their type: y[i] = x[offset of i] (gather), y = x (duplicate), y = number
+// (fill), and y[b, c, r] = x[b, r, c] (transpose), for which shape holds the extents of r, c and b.
 // The backward of a permutation is the gather of the inverse one; that of a broadcast is a sum (reduction.wgsl).
-// One invocation makes four elements.
+// One invocation makes four elements; of a transpose, a block of 4 x 4.
 // uses: lib/index
 
 override WORKGROUP: u32 = 64u;
@@ -51,9 +52,48 @@ fn fill(
   store(quad, vec4<u32>(params.number));
 }
 
+@compute @workgroup_size(WORKGROUP)
+fn transpose(
+  @builtin(workgroup_id) group: vec3<u32>,
+  @builtin(num_workgroups) groups: vec3<u32>,
+  @builtin(local_invocation_index) lane: u32,
+) {
+  let rows = params.shape[0].x;
+  let cols = params.shape[0].y;
+  let row_blocks = (rows + 3u) / 4u;
+  let block = group_index(group, groups) * WORKGROUP + lane;
+  let line = block / row_blocks;
+  let column_blocks = (cols + 3u) / 4u;
+  let batch = line / column_blocks;
+  if (batch >= params.shape[0].z) { return; }
+  let row = 4u * (block - line * row_blocks);
+  let col = 4u * (line - batch * column_blocks);
+  let base = batch * rows * cols;
+  let a = x_quad(base + row * cols + col, cols);
+  let b = x_quad(base + min(row + 1u, rows - 1u) * cols + col, cols);
+  let c = x_quad(base + min(row + 2u, rows - 1u) * cols + col, cols);
+  let d = x_quad(base + min(row + 3u, rows - 1u) * cols + col, cols);
+  for (var k = 0u; k < min(cols - col, 4u); k++) {
+    store_at(base + (col + k) * rows + row, vec4<u32>(a[k], b[k], c[k], d[k]), rows - row, rows);
+  }
+}
+
+// Four words from `at` on; what lies past the end of a row is not stored.
+fn x_quad(at: u32, cols: u32) -> vec4<u32> {
+  if (cols % 4u == 0u) { return x[at >> 2u]; }
+  return vec4<u32>(x_word(at), x_word(at + 1u), x_word(at + 2u), x_word(at + 3u));
+}
+
+fn x_word(at: u32) -> u32 { return x[at >> 2u][at & 3u]; }
+
+fn store_at(at: u32, made: vec4<u32>, left: u32, rows: u32) {
+  if (rows % 4u == 0u) { y[at >> 2u] = made; return; }
+  for (var c = 0u; c < min(left, 4u); c++) { y[(at + c) >> 2u][(at + c) & 3u] = made[c]; }
+}
+
 fn element(index: u32) -> u32 {
   let at = strided_offset(index, params.rank, params.shape, params.strides);
-  return x[at >> 2u][at & 3u];
+  return x_word(at);
 }
 
 fn store(quad: u32, made: vec4<u32>) {

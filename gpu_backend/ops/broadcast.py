@@ -101,8 +101,16 @@ def gather(name: str, x: Array, shape: Shape, strides: Shape) -> Array:
     """A new array of ``shape`` whose elements are those of ``x`` met when walking its memory with ``strides``."""
     y = allocate(shape, x.dtype, x.device, name)
     rank, extents, (steps,) = walk(name, shape, (strides,))
-    kernel = x.device.kernel("copy", "gather", label=label(name, "gather", x.dtype))
+    entry, items = "gather", -(-y.size // 4)
+    if _is_transpose(rank, extents, steps):
+        entry, items = "transpose", -(-extents[0] // 4) * -(-extents[1] // 4) * extents[2]
+    kernel = x.device.kernel("copy", entry, label=label(name, entry, x.dtype))
     x.device.recorder.record_over(
-        kernel, -(-y.size // 4), x=x, y=y, shape=extents, strides=steps, size=y.size, rank=rank, number=0
+        kernel, items, x=x, y=y, shape=extents, strides=steps, size=y.size, rank=rank, number=0
     )
     return y
+
+
+def _is_transpose(rank: int, extents: Shape, steps: Shape) -> bool:
+    """Whether a walk goes down the columns of one matrix after the other."""
+    return rank in (2, 3) and steps[:2] == (extents[1], 1) and (rank == 2 or steps[2] == extents[0] * extents[1])

@@ -117,8 +117,14 @@ def sum_to_host(dy: HostArray, shape: Shape | None) -> HostArray:
     """The twin of ``sum_to``."""
     if shape is None or dy.shape == shape:
         return dy
-    summed: HostArray = dy.sum(axis=_broadcast_axes(shape, dy.shape), keepdims=True).reshape(shape)
-    return summed
+    return _total(dy, _broadcast_axes(shape, dy.shape), keepdims=True).reshape(shape)
+
+
+def _total(x: HostArray, axes: Shape, keepdims: bool) -> HostArray:
+    """The sum in the type of ``x``; floats are added up in float64, since numpy adds along leading axes naively."""
+    kind: np.dtype[np.generic] = np.dtype(np.int32) if x.dtype == np.bool_ else x.dtype
+    total = np.sum(x, axis=axes, keepdims=keepdims, dtype=np.float64 if kind.kind == "f" else kind)
+    return np.asarray(total, kind)
 
 
 @lru_cache(maxsize=4096)
@@ -147,8 +153,7 @@ def sum_spec(x: HasSpec, axis: Axis = None, keepdims: bool = False) -> Spec:
 
 def sum_host_forward(x: HostArray, axis: Axis = None, keepdims: bool = False) -> tuple[HostArray, Saved]:
     axes = normalize_axes("sum", axis, x.ndim)
-    kind: np.dtype[np.generic] = np.dtype(np.int32) if x.dtype == np.bool_ else x.dtype
-    return np.asarray(np.sum(x, axis=axes, keepdims=keepdims, dtype=kind)), (x.shape, axes)
+    return _total(x, axes, keepdims), (x.shape, axes)
 
 
 def sum_host_backward(dy: HostArray, saved: Saved, needs: Needs) -> HostGradients:
@@ -178,7 +183,7 @@ def mean_spec(x: HasSpec, axis: Axis = None, keepdims: bool = False) -> Spec:
 
 def mean_host_forward(x: HostArray, axis: Axis = None, keepdims: bool = False) -> tuple[HostArray, Saved]:
     axes = normalize_axes("mean", axis, x.ndim)
-    total = np.asarray(np.sum(x, axis=axes, keepdims=keepdims))
+    total = _total(x, axes, keepdims)
     return total * total.dtype.type(_inverse_count(x.shape, axes)), (x.shape, axes)
 
 

@@ -1,0 +1,189 @@
+"""The command, run as a user runs it: in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from autodiff import checkpoint, recipes, trainer
+from autodiff.data import DataLoader
+from gpu_backend import Device, install
+
+COMMAND = [sys.executable, "-c", "from autodiff.cli import main; main()"]
+
+
+def shadertape(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    merged = {**os.environ, "COLUMNS": "200", **environment}
+    return subprocess.run([*COMMAND, *arguments], cwd=cwd, env=merged, capture_output=True, text=True, check=False)
+
+
+def metrics(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+def test_the_main_job_agrees_on_adapter_and_host(tmp_path: Path, adapter: Device) -> None:
+    """Losses of epochs 1 to 3 to 1e-3 relative; at least 0.96 at the end, equal to 0.01."""
+    for name, device in (("adapter", adapter.name), ("host", "host")):
+        done = shadertape("train", "digits-mlp", "--device", device, "--out", name, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert re.search(
+            rf"Validation accuracy 0\.9\d+ after 30 epochs\. Model, metrics and plot: {name}\n", done.stdout
+        )
+        assert sorted(os.listdir(tmp_path / name)) == ["config.json", "loss.png", "metrics.jsonl", "model.safetensors"]
+    here, there = metrics(tmp_path / "adapter"), metrics(tmp_path / "host")
+    assert [row["epoch"] for row in here] == list(range(1, 31))
+    assert set(here[0]) == {"epoch", "train_loss", "val_loss", "val_accuracy", "seconds"}
+    for one, other in zip(here[:3], there[:3], strict=True):
+        for key in ("train_loss", "val_loss"):
+            assert one[key] == pytest.approx(other[key], rel=1e-3)
+    assert here[-1]["val_accuracy"] >= 0.96
+    assert here[-1]["val_accuracy"] == pytest.approx(there[-1]["val_accuracy"], abs=0.01)
+    config = json.loads((tmp_path / "adapter" / "config.json").read_text())
+    assert config["device"].startswith(adapter.name)
+    assert config["seed"] == 0
+    model = recipes.RECIPES["digits-mlp"].build()
+    model.load_state_dict(checkpoint.load(tmp_path / "adapter" / "model.safetensors"))
+    _, (x, target) = recipes.RECIPES["digits-mlp"].load()
+    accuracy = trainer.evaluate(model, DataLoader(x, target, batch_size=512))[1]
+    assert accuracy == pytest.approx(here[-1]["val_accuracy"])
+    assert (tmp_path / "adapter" / "loss.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_without_a_driver_the_host_trains(tmp_path: Path) -> None:
+    nowhere = {"VK_DRIVER_FILES": "/nowhere.json", "VK_ICD_FILENAMES": "/nowhere.json"}
+    done = shadertape("train", "digits-mlp", "--epochs", "1", cwd=tmp_path, GPU_BACKEND_DEVICE="host", **nowhere)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "runs" / "digits-mlp" / "model.safetensors").exists()
+    again = shadertape("train", "digits-mlp", "--epochs", "1", cwd=tmp_path, GPU_BACKEND_DEVICE="host", **nowhere)
+    assert "runs/digits-mlp-2" in again.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["train", "digits-rnn"], "no recipe 'digits-rnn'; there are digits-mlp"),
+        (["train", "digits-mlp", "--epochs", "0"], "epochs and batch size are positive numbers, not 0 and 64"),
+        (["train", "digits-mlp", "--lr", "-1"], "the learning rate is a positive number, not -1.0"),
+        (["train", "digits-mlp", "--device", "abacus"], "no adapter fits 'abacus'. There is: "),
+        (["train", "digits-mlp", "--device", "host", "--out", "file/inside"], "Not a directory: 'file/inside'"),
+        (["train", "digits-mlp", "--device", "host", "--out", "old"], "old already holds a run; choose another folder"),
+    ],
+)
+def test_what_the_user_can_mend_is_said_in_a_sentence(arguments: list[str], sentence: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "metrics.jsonl").write_text("{}\n")
+    done = shadertape(*arguments, cwd=tmp_path)
+    assert done.returncode == 1
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
+    assert sorted(os.listdir(tmp_path)) == ["file", "old"]
+    assert os.listdir(tmp_path / "old") == ["metrics.jsonl"]
+
+
+def test_a_loss_that_is_not_finite_stops_the_run(tmp_path: Path) -> None:
+    done = shadertape("train", "digits-mlp", "--device", "host", "--lr", "1e20", "--out", "r", cwd=tmp_path)
+    assert done.returncode == 1
+    assert re.search(r"shadertape: The loss became (nan|inf) at step \d+ of this epoch; a smaller", done.stderr)
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("missing", ["sklearn", "matplotlib"])
+def test_a_missing_extra_names_the_pip_command(missing: str, tmp_path: Path) -> None:
+    program = f"import sys; sys.modules['{missing}'] = None; from autodiff.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", program, "train", "digits-mlp", "--device", "host"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "which is not installed: pip install 'shadertape[examples]'" in done.stderr
+    assert not os.listdir(tmp_path)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT to a process, which Windows does not have")
+def test_ctrl_c_leaves_a_whole_checkpoint(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [*COMMAND, "train", "digits-mlp", "--device", "host", "--epochs", "100000", "--out", "r"],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "r" / "metrics.jsonl").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "Stopped. The model as it was is in r/model.safetensors." in errors
+    assert "Traceback" not in errors
+    assert sorted(os.listdir(tmp_path / "r")) == ["config.json", "loss.png", "metrics.jsonl", "model.safetensors"]
+    state = checkpoint.load(tmp_path / "r" / "model.safetensors")
+    assert all(np.isfinite(x).all() for x in state.values())
+    assert metrics(tmp_path / "r")
+
+
+def test_info_shows_the_machine(tmp_path: Path, adapter: Device) -> None:
+    done = shadertape("info", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    for piece in (adapter.name, "max-storage-buffer-binding-size", "features:", "wgpu-native", "reserved_bytes"):
+        assert piece in done.stdout
+
+
+class Machine:
+    """A machine for ``ensure_adapter``: what it has, and what was run on it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, root: bool, apt: bool, sudo: bool, backports: bool) -> None:
+        self.commands: list[str] = []
+        self.adapters: list[str] = []
+        monkeypatch.setattr(install, "_adapters_in_fresh_process", lambda: self.adapters)
+        monkeypatch.setattr(install, "_is_root", lambda: root)
+        monkeypatch.setattr(install, "_sudo_without_password", lambda: sudo)
+        monkeypatch.setattr(install, "_has_suite", lambda suite: backports)
+        monkeypatch.setattr(install.shutil, "which", lambda name: "apt-get" if apt else None)
+        monkeypatch.setattr(install, "_run", self.run)
+
+    def run(self, command: list[str]) -> None:
+        self.commands.append(" ".join(command))
+        if "install" in command:
+            self.adapters = ["llvmpipe, software"]
+
+
+def test_setup_does_nothing_where_an_adapter_exists(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine(monkeypatch, root=True, apt=True, sudo=False, backports=False)
+    machine.adapters = ["GeForce, hardware"]
+    assert install.ensure_adapter() == "Adapter: GeForce, hardware."
+    assert not machine.commands
+
+
+def test_setup_installs_with_apt(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine(monkeypatch, root=True, apt=True, sudo=False, backports=False)
+    assert install.ensure_adapter() == "Installed mesa-vulkan-drivers. Adapter: llvmpipe, software."
+    assert machine.commands[-1].endswith("apt-get install -y --no-install-recommends mesa-vulkan-drivers")
+    machine = Machine(monkeypatch, root=False, apt=True, sudo=True, backports=True)
+    install.ensure_adapter()
+    assert machine.commands[-1].startswith("sudo -n env DEBIAN_FRONTEND=noninteractive apt-get install")
+    assert machine.commands[-1].endswith("-t bookworm-backports mesa-vulkan-drivers")
+
+
+def test_setup_says_what_to_install_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    Machine(monkeypatch, root=False, apt=True, sudo=False, backports=False)
+    with pytest.raises(install.SetupError, match="Run: sudo apt-get install mesa-vulkan-drivers"):
+        install.ensure_adapter()
+    Machine(monkeypatch, root=True, apt=False, sudo=False, backports=False)
+    with pytest.raises(install.SetupError, match="No adapter was found"):
+        install.ensure_adapter()

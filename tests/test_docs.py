@@ -1,0 +1,94 @@
+"""The programs in README and docs run, their commands exist, the package ships what it needs."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import wgsl
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PROGRAMS = [
+    pytest.param(program, id=f"{page.name}-{number}")
+    for page in PAGES
+    for number, program in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL))
+]
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_programs_in_the_documentation_run(program: str, tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_commands_in_the_readme_exist() -> None:
+    text = (ROOT / "README.md").read_text()
+    makefile = (ROOT / "Makefile").read_text()
+    targets = set(re.findall(r"^    make (\w+)", text, re.MULTILINE))
+    assert targets == {"train", "test"}
+    for target in targets:
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE)
+    for command in set(re.findall(r"shadertape (train|setup|info)", text)):
+        program = "from autodiff.cli import main; main()"
+        done = subprocess.run([sys.executable, "-c", program, command, "--help"], capture_output=True, check=False)
+        assert done.returncode == 0
+    assert "make test" in (ROOT / ".ci" / "run").read_text()
+
+
+def test_links_in_the_documentation_lead_somewhere() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+            assert target.startswith("https://") or (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_the_wheel_holds_the_shaders_and_works_without_the_checkout(tmp_path: Path) -> None:
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
+    built = subprocess.run(
+        [*pip, "wheel", "--no-deps", "-q", "-w", str(tmp_path), str(ROOT)], capture_output=True, text=True, check=False
+    )
+    assert built.returncode == 0, built.stderr
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        files = set(archive.namelist())
+        archive.extractall(tmp_path / "site")
+    assert {f"wgsl/{name}.wgsl" for name in wgsl.names()} <= files
+    assert {f"{package}/py.typed" for package in ("wgsl", "gpu_backend", "autodiff")} <= files
+    program = (
+        "import sys; sys.path.insert(0, 'site')\n"
+        "import gpu_backend as gb, autodiff as ad, wgsl\n"
+        "assert all('site' in module.__file__ for module in (gb, ad, wgsl))\n"
+        "x = ad.tensor([2.0], requires_grad=True)\n"
+        "(x.tanh() * x).sum().backward()\n"
+        "print(x.grad.item())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) == pytest.approx(1.10533, abs=1e-4)
+
+
+def test_a_run_in_which_every_adapter_test_was_skipped_fails() -> None:
+    """Two adapter tests of this suite, in a process that finds no driver."""
+    nowhere = {"VK_DRIVER_FILES": "/nowhere.json", "VK_ICD_FILENAMES": "/nowhere.json", "GPU_BACKEND_DEVICE": ""}
+    if not sys.platform.startswith("linux"):
+        pytest.skip("only the Vulkan loader can be told to find nothing")
+    import os
+
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/test_tiny.py"],
+        cwd=ROOT,
+        env={**os.environ, **nowhere},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "6 passed, 6 skipped" in done.stdout
+    assert "every adapter test was skipped" in done.stdout
+    assert done.returncode == 1
