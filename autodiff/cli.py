@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import tempfile
 from dataclasses import asdict
 from itertools import count
 from pathlib import Path
@@ -41,6 +43,9 @@ SAID_IN_A_SENTENCE = (
 
 def main() -> None:
     """Run the command; what the user can mend is told in a sentence, with exit status 1."""
+    if sys.platform.startswith("linux"):
+        # Mesa prints an error where this is not set, though it wants it for windows only.
+        os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
     try:
         app()
     except SAID_IN_A_SENTENCE as error:

@@ -179,9 +179,16 @@ class Tensor(Operators):
         return Tensor(self.array)
 
     def to(self, device: str | Device) -> Tensor:
-        """A tensor off the tape on another device, through the host; itself if it is there already."""
+        """A copy on another device, through the host; itself if it is there already.
+
+        The way is not recorded: a tensor with a gradient is detached first, or moved under ``no_grad``.
+        """
         goal = find_device(device)
-        return self if goal is self.device else Tensor(self.array.to(goal), self.requires_grad)
+        if goal is self.device:
+            return self
+        if self.requires_grad and is_grad_enabled():
+            raise GradientError("to: the way to another device is not recorded; move detach(), or under no_grad()")
+        return Tensor(self.array.to(goal))
 
     # In place. Not on the tape: allowed where nothing is recorded.
 

@@ -20,7 +20,7 @@ from gpu_backend.device import GPUDevice
 
 
 def pair_microseconds(device: GPUDevice, repeats: int = 1000) -> tuple[float, float]:
-    """Median host time of ``y = x * w`` with its backward for both, and of the flush that encodes and submits it."""
+    """Median host time of ``y = tanh(x)`` with its backward, and of the flush that encodes and submits the two."""
     x = ad.tensor(np.ones(64, np.float32), requires_grad=True)
     gradient = ad.tensor(np.ones(64, np.float32))
     pairs, flushes = [], []

@@ -17,7 +17,7 @@ import numpy as np
 from . import adapter as adapters_module
 from .adapter import Adapter, choose, install_hint, open_gpu
 from .buffer_pool import BufferPool
-from .dispatch import HostRecorder, Recorder
+from .dispatch import GPURecorder, HostRecorder, Recorder
 from .errors import DeviceError, OutOfMemoryError
 from .pipeline import Constants, Kernel, PipelineCache
 from .spec import DType
@@ -64,6 +64,8 @@ class Device:
 class GPUDevice(Device):
     """A WebGPU device. ``limits`` and ``features`` are those granted, ``adapter`` tells what the adapter has."""
 
+    recorder: GPURecorder
+
     def __init__(self, adapter: Adapter) -> None:
         super().__init__()
         self.adapter = adapter
@@ -74,7 +76,7 @@ class GPUDevice(Device):
         self.features = frozenset(self.gpu.features)
         self.pool = BufferPool(_GPUAllocator(self.gpu, self.limits))
         self.pipelines = PipelineCache(self.gpu)
-        self.recorder = Recorder(self.gpu, self.pool, self.lock)
+        self.recorder = GPURecorder(self.gpu, self.pool)
         self.pool.on_destroy = self.recorder.bind_groups.drop
 
     @property

@@ -6,8 +6,6 @@ Params of all recorded dispatches lie in one uniform arena, each in a slot of it
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -39,39 +37,72 @@ def fold(groups: int, limit: int = MAX_GROUPS_PER_AXIS) -> tuple[int, int]:
 
 
 class Recorder:
-    """Records dispatches for one WebGPU device, in order, and submits them."""
+    """What the recorders of both kinds of device have; counts dispatches, flushes and downloads."""
 
-    def __init__(self, gpu: Any, pool: BufferPool, lock: threading.RLock) -> None:
+    def __init__(self, pool: BufferPool) -> None:
+        self._pool = pool
+        self._fault_sources: list[str] = []
+        self.dispatches = 0
+        self.flushes = 0
+        self.downloads = 0
+
+    def record(self, kernel: Kernel, groups: int, /, **arguments: Any) -> None:
+        """Note one dispatch of ``groups`` workgroups. ``arguments``: arrays and Params by the names in the shader.
+
+        Nothing is noted for 0 groups. ShaderError if a name is missing or unknown, or an array that the kernel writes
+        is bound twice; ReleasedBufferError if a buffer is gone; DeviceError on the host, which runs no kernels.
+        """
+        raise NotImplementedError
+
+    def record_over(self, kernel: Kernel, count: int, /, **arguments: Any) -> None:
+        """``record`` with one invocation for each of ``count`` items."""
+        self.record(kernel, -(-count // kernel.invocations), **arguments)
+
+    def upload(self, storage: Storage, data: Bytes) -> None:
+        """Write ``data`` to the start of the storage, after the work recorded so far."""
+        raise NotImplementedError
+
+    def download(self, storage: Storage, nbytes: int) -> Bytes:
+        """A copy of the first ``nbytes``, after the work recorded so far. The storage and where it lives stay the same.
+
+        IndexError if a kernel met an index out of range since the last download.
+        """
+        raise NotImplementedError
+
+    def flush(self) -> None:
+        """Submit what is recorded. Does not wait for it."""
+        raise NotImplementedError
+
+    def fault_number(self, source: str) -> int:
+        """The number by which a kernel names ``source``, its op, in the fault word."""
+        if source not in self._fault_sources:
+            self._fault_sources.append(source)
+        return self._fault_sources.index(source) + 1
+
+
+class GPURecorder(Recorder):
+    """Records dispatches for one WebGPU device, in order, and submits them. Callers hold the device's lock."""
+
+    def __init__(self, gpu: Any, pool: BufferPool) -> None:
         import wgpu
 
+        super().__init__(pool)
         usage = wgpu.BufferUsage
         self._gpu = gpu
-        self._pool = pool
-        self._lock = lock
-        self._commands: list[tuple[Any, Any, int, int, int]] = []
+        self._commands: list[tuple[Kernel, Any, int, int, int]] = []
         self._arena = bytearray(MAX_RECORDED * PARAMS_NBYTES)
         self._uniforms = gpu.create_buffer(
             label="params arena", size=len(self._arena), usage=usage.UNIFORM | usage.COPY_DST
         )
         fault = gpu.create_buffer(label="fault word", size=16, usage=usage.STORAGE | usage.COPY_SRC | usage.COPY_DST)
         self._fault = Buffer(fault, 16, -1)
-        self._fault_sources: list[str] = []
         self._staging: Any = None
         self._staging_usage = usage.MAP_READ | usage.COPY_DST
         self.bind_groups = BindGroupCache(gpu)
         self.max_groups_per_axis = MAX_GROUPS_PER_AXIS
         self.max_recorded = MAX_RECORDED
-        self.on_record: Callable[[Kernel, list[Buffer]], None] | None = None
-        self.dispatches = 0
-        self.flushes = 0
-        self.downloads = 0
 
-    def record(self, kernel: Kernel, groups: int, **arguments: Any) -> None:
-        """Note one dispatch of ``groups`` workgroups. ``arguments``: arrays and Params by the names in the shader.
-
-        Nothing is noted for 0 groups. ShaderError if a name is missing or unknown, or an array that the kernel writes
-        is bound twice; ReleasedBufferError if a buffer is gone.
-        """
+    def record(self, kernel: Kernel, groups: int, /, **arguments: Any) -> None:
         # The hot path of the whole library: every line here runs once per dispatch.
         commands = self._commands
         if len(commands) >= self.max_recorded:
@@ -113,29 +144,16 @@ class Recorder:
         commands.append((kernel, group, offset, x, y))
         pool.has_pending = True
         self.dispatches += 1
-        if self.on_record is not None:
-            self.on_record(kernel, buffers)
-
-    def record_over(self, kernel: Kernel, count: int, **arguments: Any) -> None:
-        """``record`` with one invocation for each of ``count`` items."""
-        self.record(kernel, -(-count // kernel.invocations), **arguments)
 
     def upload(self, storage: Storage, data: Bytes) -> None:
-        """Write ``data`` to the start of the storage, after the work recorded so far.
-
-        The queue would write before commands that are not submitted yet, so work that refers to the buffer is flushed.
-        """
         storage.check()
+        # The queue would write before commands that are not submitted yet.
         if self._pool.has_pending and storage.buffer.recorded_in == self._pool.epoch:
             self.flush()
         if data.nbytes:
             self._gpu.queue.write_buffer(storage.buffer.memory, 0, data)
 
     def download(self, storage: Storage, nbytes: int) -> Bytes:
-        """A copy of the first ``nbytes``, after the work recorded so far. The storage and where it lives stay the same.
-
-        IndexError if a kernel met an index out of range since the last download.
-        """
         storage.check()
         self.downloads += 1
         staging = self._staging_buffer(nbytes + 16)
@@ -158,15 +176,8 @@ class Recorder:
         return content[16:]
 
     def flush(self) -> None:
-        """Submit what is recorded. Does not wait for it."""
         if self._commands:
             self._submit(self._encode())
-
-    def fault_number(self, source: str) -> int:
-        """The number by which a kernel names ``source``, its op, in the fault word."""
-        if source not in self._fault_sources:
-            self._fault_sources.append(source)
-        return self._fault_sources.index(source) + 1
 
     def _encode(self) -> Any:
         """A command encoder that holds the recorded dispatches in one pass."""
@@ -187,7 +198,7 @@ class Recorder:
 
     def _submit(self, encoder: Any) -> None:
         try:
-            self._gpu.queue.submit([encoder.finish()])
+            self._gpu.queue.submit([encoder.finish(label=f"flush {self.flushes}")])
         finally:
             self.flushes += 1
             self._pool.flushed()
@@ -218,26 +229,18 @@ class Recorder:
 class HostRecorder(Recorder):
     """The recorder of the host device: nothing waits, uploads and downloads happen at once."""
 
-    def __init__(self, pool: BufferPool) -> None:
-        self._pool = pool
-        self.dispatches = self.flushes = self.downloads = 0
-
-    def record(self, kernel: Kernel, groups: int, **arguments: Any) -> None:
-        """The host runs no kernels: DeviceError."""
+    def record(self, kernel: Kernel, groups: int, /, **arguments: Any) -> None:
         raise DeviceError(f"{kernel.label}: the host device runs numpy twins, not kernels")
 
     def upload(self, storage: Storage, data: Bytes) -> None:
-        """Write ``data`` to the start of the storage."""
         storage.check()
         storage.buffer.memory[: data.nbytes] = data
 
     def download(self, storage: Storage, nbytes: int) -> Bytes:
-        """A copy of the first ``nbytes``."""
         storage.check()
         self.downloads += 1
         copy: Bytes = storage.buffer.memory[:nbytes].copy()
         return copy
 
     def flush(self) -> None:
-        """Nothing waits here."""
         self._pool.flushed()

@@ -184,7 +184,8 @@ def result_type(op: str, *operands: HasSpec | Scalar) -> DType:
 def as_scalar(op: str, value: Scalar, dtype: DType) -> Scalar:
     """The Python number that stands for ``value`` in ``dtype``; DtypeError where it does not fit."""
     if dtype.is_float:
-        return float(value)
+        with np.errstate(over="ignore"):
+            return float(np.float32(value))  # past float32's range it is infinite, as in numpy
     if dtype is bool_:
         return bool(value)
     low, high = (-(2**31), 2**31 - 1) if dtype is int32 else (0, 2**32 - 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 
 import numpy as np
@@ -17,6 +18,7 @@ from gpu_backend.spec import float32
 _seen = {"passed": 0, "failed": 0, "skipped": 0}
 
 
+@functools.cache
 def find_adapter() -> GPUDevice | None:
     """The device the adapter tests run on: what ``GPU_BACKEND_DEVICE`` says, else the best adapter."""
     found = gb.device() if gb.adapters() else None

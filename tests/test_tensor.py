@@ -160,6 +160,9 @@ def test_two_devices_do_not_meet(adapter: Device, host: Device) -> None:
         here + there
     assert (here.to("host") + there).tolist() == [2.0]
     assert here.to(adapter) is here
+    with pytest.raises(GradientError, match="to: the way to another device is not recorded"):
+        (here.requires_grad_() * 2.0).to("host")
+    assert here.detach().to("host").tolist() == [1.0]
 
 
 def test_matmul_methods_and_properties(device: Device) -> None:

@@ -47,10 +47,19 @@ fn forward(
     loss[row] = logsumexp - logits[base + u32(goal)];
   } else {
     loss[row] = not_a_number();
-    if (atomicCompareExchangeWeak(&fault[0], 0u, params.op).exchanged) {
+    report(goal);
+  }
+}
+
+// The first to report wins. The exchange may fail for no reason, so it is tried until someone has won.
+fn report(goal: i32) {
+  loop {
+    let before = atomicCompareExchangeWeak(&fault[0], 0u, params.op);
+    if (before.exchanged) {
       atomicStore(&fault[1], bitcast<u32>(goal));
       atomicStore(&fault[2], params.cols);
     }
+    if (before.exchanged || before.old_value != 0u) { break; }
   }
 }
 

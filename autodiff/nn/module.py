@@ -35,12 +35,12 @@ class Module:
 
     training: bool = True
 
-    def forward(self, *inputs: Any) -> Any:
+    def forward(self, *inputs: Any, **options: Any) -> Any:
         """The result of the module; to be written by each module."""
         raise NotImplementedError(f"{type(self).__name__} has no forward")
 
-    def __call__(self, *inputs: Any) -> Any:
-        return self.forward(*inputs)
+    def __call__(self, *inputs: Any, **options: Any) -> Any:
+        return self.forward(*inputs, **options)
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
         """The modules set as attributes, with their names, in the order they were set."""

@@ -8,7 +8,7 @@ from typing import Any
 from ..array import Array, allocate
 from ..errors import ShapeError
 from ..op import Operand
-from ..spec import DType, Shape, Spec, broadcast_strides, collapse, size_of
+from ..spec import DType, Shape, Spec, as_scalar, broadcast_strides, collapse, size_of
 
 MAX_RANK = 8
 
@@ -80,7 +80,7 @@ def record_pair(
     arrays = {
         "a": a if isinstance(a, Array) else array,
         "b": b if isinstance(b, Array) else array,
-        "number": 0 if isinstance(number, Array) else number,
+        "number": 0 if isinstance(number, Array) else as_scalar(name, number, array.dtype),
     }
     arrays |= {"y": made} if dy is None else {"dy": dy, "dx": made}
     array.device.recorder.record_over(kernel, -(-params["size"] // 4), **params, **arrays)

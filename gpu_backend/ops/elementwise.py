@@ -19,11 +19,11 @@ from ..spec import (
     Shape,
     Spec,
     as_dtype,
+    as_scalar,
     bool_,
     broadcast_shapes,
     broadcast_strides,
     float32,
-    int32,
     result_type,
 )
 from .broadcast import label, record_pair, walk
@@ -205,6 +205,7 @@ def _common_type(op: str, a: HasSpec | Scalar, b: HasSpec | Scalar) -> DType:
     if isinstance(b, bool | int | float):
         if result_type(op, a, b) is not dtype:
             raise DtypeError(f"{op}: the number {b!r} does not go with {dtype}; convert the array with astype")
+        as_scalar(op, b, dtype)
     elif b.dtype is not dtype:
         raise DtypeError(f"{op}: element types differ: {dtype} and {b.dtype}; convert one with astype")
     return dtype
@@ -329,24 +330,20 @@ def astype_host_backward(dy: HostArray, saved: Saved, needs: Needs) -> HostGradi
 
 def astype_forward(out: Spec, x: Array, dtype: DTypeLike) -> tuple[Array, Saved]:
     y = allocate(x.shape, out.dtype, x.device, "astype")
-    if x.dtype.wgsl == out.dtype.wgsl and out.dtype is not bool_:
-        function = "integer_to_uint32" if out.dtype.wgsl == "u32" else "integer_to_int32"
-        function = "to_float32" if out.dtype.is_float else function
-    elif out.dtype is bool_:
-        function = "to_bool"
-    elif out.dtype is float32:
-        function = "to_float32"
-    elif x.dtype is float32:
-        function = "float32_to_int32" if out.dtype is int32 else "float32_to_uint32"
-    else:
-        function = "integer_to_int32" if out.dtype is int32 else "integer_to_uint32"
-    prelude = (
-        f"alias source = {x.dtype.wgsl};\nalias goal = {out.dtype.wgsl};\n"
-        f"fn convert(x: source) -> goal {{ return {function}(x); }}\n"
+    kernel = x.device.kernel(
+        "cast", "forward", _cast_prelude(x.dtype, out.dtype), (), f"astype.forward[{x.dtype} to {out.dtype}]"
     )
-    kernel = x.device.kernel("cast", "forward", prelude, (), f"astype.forward[{x.dtype} to {out.dtype}]")
     x.device.recorder.record_over(kernel, -(-x.size // 4), x=x, y=y, size=x.size)
     return y, ()
+
+
+def _cast_prelude(source: DType, goal: DType) -> str:
+    family = "" if goal in (bool_, float32) else "float32_" if source.is_float else "integer_"
+    function = f"{family}to_{goal}"
+    return (
+        f"alias source = {source.wgsl};\nalias goal = {goal.wgsl};\n"
+        f"fn convert(x: source) -> goal {{ return {function}(x); }}\n"
+    )
 
 
 def astype_backward(dy: Array, saved: Saved, needs: Needs) -> Gradients:
