@@ -46,14 +46,15 @@ def test_a_foreign_file_is_named(tmp_path: Path, host: Device) -> None:
         nn.Linear(2, 2, device=host).load_state_dict(checkpoint.load(path))
 
 
-def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+def test_a_failed_write_leaves_the_old_file(step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "model.safetensors"
     checkpoint.save(path, {"w": np.ones(3, np.float32)})
 
-    def no_space(descriptor: int) -> None:
+    def fail(*arguments: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(os, "fsync", no_space)
+    monkeypatch.setattr(os if step == "fsync" else Path, step, fail)
     with pytest.raises(OSError, match="No space left"):
         checkpoint.save(path, {"w": np.zeros(3, np.float32)})
     assert (checkpoint.load(path)["w"] == 1).all()

@@ -14,6 +14,7 @@ import gpu_backend as gb
 from gpu_backend import Device, Op, ops
 from gpu_backend.array import Array
 from gpu_backend.device import GPUDevice, HostDevice
+from gpu_backend.spec import uint32
 
 ORACLE = HostDevice(np.float64)
 
@@ -25,14 +26,24 @@ def forward(op: Op, device: Device, inputs: tuple[Any, ...], attributes: dict[st
     return op.run(on(device, inputs), attributes)
 
 
+def check_tail(x: Array | None) -> None:
+    """Nothing was stored past the last element: the buffer's tail still holds the poison it was taken with."""
+    if x is not None and not x.device.is_host and x.device.pool.on_take is not None:
+        words = Array(x.storage, (x.storage.buffer.nbytes // 4,), uint32, x.device).numpy()
+        assert (words[x.size :] == 0x7FC00000).all(), f"written past the end of shape {x.shape}"
+
+
 def gradients(op: Op, device: Device, sample: Sample, seed: int = 3) -> tuple[list[Any], list[Any]]:
     """Result and gradients of a sample for one random dy, as numpy."""
     y, saved = forward(op, device, sample.inputs, sample.attributes)
     needs = [isinstance(x, np.ndarray) and x.dtype == np.float32 for x in sample.inputs]
     if not (op.backward and any(needs) and y.dtype.is_float):
+        check_tail(y)
         return [y.numpy()], []
     dy = np.random.default_rng(seed).standard_normal(y.shape).astype(np.float32)
     made = op.run_backward(gb.array(dy, device=device), saved, needs)
+    for x in (y, *made):
+        check_tail(x)
     return [y.numpy()], [
         (dx.numpy() if dx is not None else None) if need else None for dx, need in zip(made, needs, strict=True)
     ]
