@@ -124,6 +124,12 @@ def test_wrong_use_is_named(device: Device) -> None:
         optim.AdamW([p, p])
     with pytest.raises(ValueError, match="SGD: lr is not negative, not -1"):
         optim.SGD([p], lr=-1.0)
+    late = optim.SGD([p], lr=0.1)
+    late.param_groups[0]["momentum"] = 0.9
+    p.grad = ad.tensor([1.0])
+    with pytest.raises(ValueError, match="SGD: this option needs state that was not made at the start"):
+        late.step()
+    assert p.item() == 1.0
     with pytest.raises(ValueError, match="SGD: no option beta"):
         optim.SGD([{"params": [p], "beta": 1}])
     with pytest.raises(ValueError, match=r"betas lie in \[0, 1\)"):

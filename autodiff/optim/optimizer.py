@@ -85,6 +85,8 @@ class Optimizer:
             raise GradientError(f"{self.name}.step: no parameter has a gradient; call backward() first")
         for group, state in zip(self.param_groups, self._states, strict=True):
             self.check(group)
+            if any(len(moments) < self.moments(group) for moments in state.moments):
+                raise ValueError(f"{self.name}: this option needs state that was not made at the start; make a new one")
             state.write_hyper(self.hyper(group))
             for first, count in _runs(group["params"]):
                 self.advance(state, first, count)

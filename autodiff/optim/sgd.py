@@ -56,7 +56,8 @@ class SGD(Optimizer):
         return 1 if group["momentum"] else 0
 
     def advance(self, state: _GroupState, first: int, count: int) -> None:
-        kernels.sgd_advance(state.progress, first, count)
+        if state.moments[first]:  # only momentum asks for the first step
+            kernels.sgd_advance(state.progress, first, count)
 
     def update(self, state: _GroupState, slot: int, parameter: Array, gradient: Array) -> None:
         velocity = state.moments[slot][0] if state.moments[slot] else None
