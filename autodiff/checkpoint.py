@@ -14,25 +14,26 @@ import safetensors.numpy
 from .errors import CheckpointError
 from .tensor import Tensor
 
-FORMAT = {"format": "shadertape", "version": "1"}
-
 
 def save(path: str | os.PathLike[str], state: Mapping[str, Any]) -> None:
     """Write a ``state_dict`` to a safetensors file, replacing it in one move."""
     arrays = {name: np.asarray(x.numpy() if isinstance(x, Tensor) else x) for name, x in state.items()}
-    write_whole(path, safetensors.numpy.save(arrays, metadata=FORMAT))
+    write_whole(path, safetensors.numpy.save(arrays))
 
 
 def load(path: str | os.PathLike[str]) -> dict[str, np.ndarray[Any, Any]]:
-    """The arrays of a safetensors file, for ``load_state_dict``. CheckpointError if it is damaged or of another kind.
+    """The arrays of a safetensors file, for ``load_state_dict``.
 
-    FileNotFoundError if there is no such file.
+    CheckpointError if it is damaged, is no safetensors file, or holds element types that numpy does not have;
+    FileNotFoundError if there is none.
     """
     content = Path(path).read_bytes()
     try:
         arrays: dict[str, np.ndarray[Any, Any]] = safetensors.numpy.load(content)
     except safetensors.SafetensorError as error:
         raise CheckpointError(f"{path} is no safetensors file, or is cut short: {error}") from error
+    except KeyError as error:
+        raise CheckpointError(f"{path} holds elements of type {error}, which numpy does not have") from error
     return arrays
 
 

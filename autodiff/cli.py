@@ -20,7 +20,7 @@ from gpu_backend.device import GPUDevice
 from gpu_backend.install import SetupError, ensure_adapter
 
 from .data import DataLoader
-from .errors import CheckpointError
+from .errors import CheckpointError, UsageError
 from .optim import AdamW
 from .random import manual_seed
 from .recipes import RECIPES, MissingExtraError
@@ -37,7 +37,7 @@ SAID_IN_A_SENTENCE = (
     OutOfMemoryError,
     SetupError,
     TrainingStopped,
-    ValueError,
+    UsageError,
 )
 
 
@@ -72,7 +72,7 @@ def train(
 ) -> None:
     """Train a model and keep the result in a folder."""
     if recipe not in RECIPES:
-        raise ValueError(f"no recipe {recipe!r}; there are {', '.join(RECIPES)}")
+        raise UsageError(f"no recipe {recipe!r}; there are {', '.join(RECIPES)}")
     job = RECIPES[recipe]
     given: dict[str, Any] = {"epochs": epochs, "batch_size": batch_size, "lr": lr, "seed": seed}
     settings = Settings(**{**asdict(job.defaults), **{k: v for k, v in given.items() if v is not None}})

@@ -104,8 +104,11 @@ def greater_equal(a: Any, b: Any) -> Tensor:
     return apply_promoted(ops.greater_equal, a, b)
 
 
-def where(condition: Tensor, a: Any, b: Any) -> Tensor:
+def where(condition: Any, a: Any, b: Any) -> Tensor:
     """a where the condition holds, else b, broadcast. As in PyTorch, a NaN slope in the branch not taken stays NaN."""
+    device = next((x.device for x in (condition, a, b) if isinstance(x, Tensor)), None)
+    if not isinstance(condition, Tensor):
+        condition = tensor(condition, device=device)
     if not (isinstance(a, Tensor) or isinstance(b, Tensor)):
         a = tensor(a, device=condition.device)
     left, right = promoted("where", a, b)

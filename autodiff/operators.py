@@ -69,9 +69,13 @@ class Operators:
         return self._meet(ops.matmul, other, self)
 
     def __eq__(self, other: Any) -> Tensor:  # type: ignore[override]
+        if other is None:
+            return NotImplemented
         return self._meet(ops.equal, self, other)
 
     def __ne__(self, other: Any) -> Tensor:  # type: ignore[override]
+        if other is None:
+            return NotImplemented
         return self._meet(ops.not_equal, self, other)
 
     def __lt__(self, other: Any) -> Tensor:

@@ -97,12 +97,12 @@ def walk(root: Entry, gradient: Array, retain_graph: bool) -> None:
     Entries come by falling serial number, so all that use a result are done before the op that made it. Leaves receive
     their sums at the end: an error on the way changes no gradient.
     """
+    _check_reachable(root)
     pending: dict[Entry, Array] = {root: gradient}
     leaves: dict[Leaf, Array] = {}
     waiting = [root]
     while waiting:
         entry = heapq.heappop(waiting)
-        entry.check()
         made = entry.op.run_backward(pending.pop(entry), entry.saved, entry.needs)
         for node, shape, dx in zip(entry.nodes, entry.shapes, made, strict=True):
             if node is None:
@@ -119,6 +119,19 @@ def walk(root: Entry, gradient: Array, retain_graph: bool) -> None:
         if not retain_graph:
             entry.free()
     deliver(leaves, gradient)
+
+
+def _check_reachable(root: Entry) -> None:
+    """Check every entry that the walk will meet, before it changes anything."""
+    seen = {root}
+    waiting = [root]
+    while waiting:
+        entry = waiting.pop()
+        entry.check()
+        for node in entry.nodes:
+            if isinstance(node, Entry) and node not in seen:
+                seen.add(node)
+                waiting.append(node)
 
 
 def deliver(leaves: dict[Leaf, Array], given: Array) -> None:

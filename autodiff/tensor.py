@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from gpu_backend import Array, Device, DType, DtypeError, Op, ShapeError, array, float32, full, ops
 from gpu_backend.device import device as find_device
+from gpu_backend.device import same_device
 from gpu_backend.ops import update
 from gpu_backend.spec import DTypeLike, Scalar, Shape, as_scalar, result_type
 
@@ -77,8 +78,8 @@ class Tensor(Operators):
 
     @grad.setter
     def grad(self, value: Tensor | None) -> None:
-        if value is not None and (value.shape != self.shape or value.dtype is not self.dtype):
-            raise ShapeError(f"a gradient has the shape and type of its tensor, {self.shape} {self.dtype}")
+        if value is not None:
+            self._check_gradient("grad", value)
         self._grad = value
 
     # To the host.
@@ -143,11 +144,7 @@ class Tensor(Operators):
                 )
             dy = full(self.shape, 1.0, device=self.device)
         else:
-            if gradient.shape != self.shape or gradient.dtype is not self.dtype:
-                raise GradientError(
-                    f"backward: the gradient has {gradient.shape} {gradient.dtype}, "
-                    f"the tensor {self.shape} {self.dtype}"
-                )
+            self._check_gradient("backward", gradient)
             dy = gradient.array
         if self._entry is None:
             deliver({self: dy}, dy)
@@ -155,15 +152,22 @@ class Tensor(Operators):
             with self.device.lock:
                 walk(self._entry, dy, retain_graph)
 
+    def _check_gradient(self, name: str, gradient: Any) -> None:
+        if not isinstance(gradient, Tensor):
+            raise GradientError(f"{name}: a gradient is a tensor, not {type(gradient).__name__}")
+        if gradient.shape != self.shape or gradient.dtype is not self.dtype:
+            raise GradientError(
+                f"{name}: the gradient has {gradient.shape} {gradient.dtype}, the tensor {self.shape} {self.dtype}"
+            )
+        same_device(name, self.device, gradient.device)
+
     def receive_gradient(self, gradient: Array, exclusive: bool) -> None:
         """Add ``gradient`` to ``grad``; called by the tape."""
         if self._grad is not None:
             update.accumulate(self._grad.array, gradient)
             return
         own = gradient if exclusive and not gradient.storage.persistent else update.copy(gradient)
-        own.storage.persistent = True
-        own.storage.label = "gradient"
-        self._grad = Tensor(own)
+        self._grad = Tensor(update.persist(own, "gradient"))
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Ask for a gradient of this tensor, or no longer; returns itself."""
@@ -189,6 +193,14 @@ class Tensor(Operators):
         if self.requires_grad and is_grad_enabled():
             raise GradientError("to: the way to another device is not recorded; move detach(), or under no_grad()")
         return Tensor(self.array.to(goal))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        if self._entry is not None:
+            raise GradientError("deepcopy: this tensor is the result of an op; copy detach()")
+        result = type(self)(update.copy(self.array))
+        result.requires_grad = self.requires_grad
+        memo[id(self)] = result
+        return result
 
     # In place. Not on the tape: allowed where nothing is recorded.
 
@@ -248,33 +260,44 @@ def tensor(
 ) -> Tensor:
     """A tensor with a copy of ``data``: numbers, nested lists, numpy, another tensor.
 
-    Types follow ``gpu_backend.array``: float64 becomes float32, int64 becomes int32 if it fits.
+    Types follow ``gpu_backend.array``: float64 becomes float32, int64 becomes int32 if it fits. A tensor is copied on
+    its own device, unless another is named, and off the tape.
     """
-    return Tensor(array(data.array if isinstance(data, Tensor) else data, dtype, device), requires_grad)
+    source = data.array if isinstance(data, Tensor) else data
+    if isinstance(source, Array) and device in (None, source.device) and dtype in (None, source.dtype):
+        return Tensor(update.copy(source), requires_grad)
+    return Tensor(array(source, dtype, device), requires_grad)
 
 
 def apply(op: Op, *inputs: Tensor | Scalar | None, **attributes: Any) -> Tensor:
     """Run an array op on tensors and put it on the tape if any of them wants a gradient."""
     wanted = False
     arrays: list[Any] = []
+    device: Device | None = None
     for x in inputs:
         if isinstance(x, Tensor):
             arrays.append(x.array)
+            device = x.array.device
             wanted = wanted or x.requires_grad
-        else:
+        elif isinstance(x, bool | int | float | None):
             arrays.append(x)
-    y, saved = op.run(arrays, attributes)
-    result = Tensor(y)
-    if wanted and y.dtype.is_float and is_grad_enabled():
-        nodes = [(x._entry or x) if isinstance(x, Tensor) and x.requires_grad else None for x in inputs]
-        result._entry = Entry(op, nodes, [x.shape if isinstance(x, Tensor) else None for x in inputs], saved)
-        result.requires_grad = True
+        else:
+            raise DtypeError(f"{op.name}: takes tensors, not {type(x).__name__}; autodiff.tensor makes one")
+    if device is None:
+        raise DtypeError(f"{op.name}: at least one operand must be a tensor")
+    with device.lock:  # no other thread may change what is saved before its version is noted
+        y, saved = op.run(arrays, attributes)
+        result = Tensor(y)
+        if wanted and y.dtype.is_float and is_grad_enabled():
+            nodes = [(x._entry or x) if isinstance(x, Tensor) and x.requires_grad else None for x in inputs]
+            result._entry = Entry(op, nodes, [x.shape if isinstance(x, Tensor) else None for x in inputs], saved)
+            result.requires_grad = True
     return result
 
 
 def apply_promoted(op: Op, a: Any, b: Any, **attributes: Any) -> Tensor:
     """``apply`` for two operands that meet in their common element type."""
-    if isinstance(a, Tensor) and isinstance(b, Tensor) and a.array.dtype is b.array.dtype:
+    if isinstance(a, Tensor) and isinstance(b, Tensor) and a.array.dtype is b.array.dtype is float32:
         return apply(op, a, b, **attributes)
     left, right = promoted(op.name, a, b)
     return apply(op, left, right, **attributes)

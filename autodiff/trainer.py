@@ -18,6 +18,7 @@ from tqdm import tqdm
 
 from . import checkpoint
 from .data import DataLoader
+from .errors import UsageError
 from .functional import cross_entropy
 from .nn import Module
 from .optim import Optimizer
@@ -25,6 +26,7 @@ from .tape import no_grad
 from .tensor import Tensor, tensor
 
 STEPS_BETWEEN_READS = 10
+FILES = ("config.json", "metrics.jsonl", "model.safetensors", "loss.png")
 
 
 class TrainingStopped(RuntimeError):
@@ -45,9 +47,9 @@ class Settings:
 
     def __post_init__(self) -> None:
         if self.epochs < 1 or self.batch_size < 1:
-            raise ValueError(f"epochs and batch size are positive numbers, not {self.epochs} and {self.batch_size}")
+            raise UsageError(f"epochs and batch size are positive numbers, not {self.epochs} and {self.batch_size}")
         if not (self.lr > 0 and math.isfinite(self.lr)):
-            raise ValueError(f"the learning rate is a positive number, not {self.lr}")
+            raise UsageError(f"the learning rate is a positive number, not {self.lr}")
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ class RunFolder:
     def __init__(self, path: str | Path, config: dict[str, Any]) -> None:
         """Make the folder and write the configuration: a folder that cannot be written fails before training does."""
         self.path = Path(path)
-        if (self.path / "metrics.jsonl").exists():
+        if any((self.path / name).exists() for name in FILES):
             raise FileExistsError(f"{self.path} already holds a run; choose another folder")
         self.path.mkdir(parents=True, exist_ok=True)
         checkpoint.write_whole(self.path / "config.json", (json.dumps(config, indent=2) + "\n").encode())

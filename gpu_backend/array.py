@@ -14,7 +14,7 @@ import numpy.typing as npt
 from .buffer_pool import Storage
 from .device import Device
 from .device import device as find_device
-from .errors import DtypeError, ShapeError
+from .errors import DeviceError, DtypeError, ShapeError
 from .spec import DType, DTypeLike, Scalar, Shape, as_dtype, as_shape, bool_, float32, int32, reshaped, size_of, uint32
 
 _NATIVE = {
@@ -83,6 +83,8 @@ class Array:
     def host(self) -> npt.NDArray[Any]:
         """The elements of a host array: a view, except that bool is converted. For twins, which write no input."""
         self.storage.check(self.shape)
+        if not self.device.is_host:
+            raise DeviceError(f"an array on {self.device.name} meets arrays on the host; move it with to()")
         memory: npt.NDArray[np.uint8] = self.storage.buffer.memory[: self.nbytes]
         elements = memory.view(self.device.storage_dtype(self.dtype)).reshape(self.shape)
         return elements.astype(np.bool_) if self.dtype is bool_ else elements
@@ -117,13 +119,14 @@ def allocate(shape: Shape, dtype: DType, device: Device, label: str) -> Array:
 def array(
     data: npt.ArrayLike | Array, dtype: DTypeLike | None = None, device: str | Device | None = None, label: str = ""
 ) -> Array:
-    """An array on a device with the elements of ``data``: numbers, nested lists, numpy, another Array.
+    """An array on a device with the elements of ``data``: numbers, nested lists, numpy, or another Array, whose device
+    is then the default.
 
     Without ``dtype``: float64 and float16 become float32, 64-bit, 16-bit and 8-bit integers become int32 (uint32 stays,
     uint64 becomes uint32), in any memory order, byte order or stride. DtypeError if an integer does not fit, or for
     complex numbers, strings and objects.
     """
-    goal = find_device(device)
+    goal = data.device if device is None and isinstance(data, Array) else find_device(device)
     elements = host_elements(data, dtype)
     with goal.lock:
         result = allocate(elements.shape, _NATIVE[elements.dtype], goal, label or "array")
@@ -132,11 +135,12 @@ def array(
 
 
 def write(target: Array, elements: npt.NDArray[Any]) -> None:
-    """Overwrite ``target`` from the host with ``elements`` of its shape and type."""
+    """Overwrite ``target``, where it lies, from the host with ``elements`` of its shape and type."""
     goal = target.device
     stored = np.ascontiguousarray(elements, goal.storage_dtype(target.dtype))
     with goal.lock:
         goal.recorder.upload(target.storage, stored.reshape(-1).view(np.uint8))
+        target.storage.version += 1
 
 
 def host_elements(data: npt.ArrayLike | Array, dtype: DTypeLike | None = None) -> npt.NDArray[Any]:

@@ -139,6 +139,7 @@ class _HostAllocator:
 
 _lock = threading.RLock()
 _devices: dict[tuple[str, str, str], GPUDevice] = {}
+_by_request: dict[str, Device] = {}
 _host = HostDevice()
 _default: Device | None = None
 
@@ -158,7 +159,11 @@ def device(request: str | Device | None = None) -> Device:
             with _lock:
                 _default = _default or _open(os.environ.get("GPU_BACKEND_DEVICE", "").strip())
         return _default
-    return _open(request.strip())
+    key = request.strip().lower()
+    found = _by_request.get(key)
+    if found is None:
+        found = _by_request[key] = _open(key)
+    return found
 
 
 def set_default_device(request: str | Device) -> Device:

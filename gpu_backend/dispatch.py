@@ -6,6 +6,7 @@ Params of all recorded dispatches lie in one uniform arena, each in a slot of it
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 import numpy as np
@@ -123,6 +124,8 @@ class GPURecorder(Recorder):
                     buffer = storage.buffer
                     if storage.generation != buffer.generation:
                         storage.check(arguments[name].shape)
+                    if storage.pool is not pool:
+                        raise DeviceError(f"{kernel.label}: {name} is on another device; move it with to()")
                 buffers.append(buffer)
                 key.append(buffer.serial)
             if kernel.vector_fields:
@@ -137,7 +140,10 @@ class GPURecorder(Recorder):
             return
         x, y = (groups, 1) if groups <= self.max_groups_per_axis else fold(groups, self.max_groups_per_axis)
         offset = len(commands) * PARAMS_NBYTES
-        kernel.packing.pack_into(self._arena, offset, *numbers)
+        try:
+            kernel.packing.pack_into(self._arena, offset, *numbers)
+        except struct.error as error:
+            raise ShaderError(kernel.label, f"these Params do not fit: {error}") from None
         group = self.bind_groups.get(tuple(key)) or self.bind_groups.create(kernel, buffers, self._uniforms)
         for buffer in buffers:
             buffer.recorded_in = epoch
@@ -157,12 +163,10 @@ class GPURecorder(Recorder):
         storage.check()
         self.downloads += 1
         staging = self._staging_buffer(nbytes + 16)
-        encoder = self._encode()
-        encoder.copy_buffer_to_buffer(self._fault.memory, 0, staging, 0, 16)
-        if nbytes:
-            encoder.copy_buffer_to_buffer(storage.buffer.memory, 0, staging, 16, nbytes)
-        self._submit(encoder)
+        copies = [(self._fault.memory, 0, 16)] + [(storage.buffer.memory, 16, nbytes)] * bool(nbytes)
+        self._submit([(source, staging, at, size) for source, at, size in copies])
         try:
+            # NOSYNC: plain "READ" would submit an empty command buffer first; the copies above were just submitted.
             staging.map_async("READ_NOSYNC", 0, nbytes + 16).sync_wait()
             content = np.frombuffer(staging.read_mapped(0, nbytes + 16, copy=False), np.uint8).copy()
             staging.unmap()
@@ -177,31 +181,44 @@ class GPURecorder(Recorder):
 
     def flush(self) -> None:
         if self._commands:
-            self._submit(self._encode())
+            self._submit([])
 
-    def _encode(self) -> Any:
-        """A command encoder that holds the recorded dispatches in one pass."""
-        commands, self._commands = self._commands, []
-        encoder = self._gpu.create_command_encoder(label=f"flush {self.flushes}")
-        if commands:
-            self._gpu.queue.write_buffer(self._uniforms, 0, self._arena, 0, len(commands) * PARAMS_NBYTES)
-            compute = encoder.begin_compute_pass(label=f"flush {self.flushes}")
-            last = None
-            for kernel, group, offset, x, y in commands:
-                if kernel is not last:
-                    compute.set_pipeline(kernel.pipeline)
-                    last = kernel
-                compute.set_bind_group(0, group, (offset,) if kernel.uniform_number is not None else ())
-                compute.dispatch_workgroups(x, y)
-            compute.end()
-        return encoder
+    def _submit(self, copies: list[tuple[Any, Any, int, int]]) -> None:
+        """Submit the recorded dispatches, then copies (source, target, offset in the target, bytes).
 
-    def _submit(self, encoder: Any) -> None:
+        What cannot be encoded is dropped with the error that says why. An interruption before the submit drops nothing.
+        """
         try:
-            self._gpu.queue.submit([encoder.finish(label=f"flush {self.flushes}")])
+            encoder = self._gpu.create_command_encoder(label=f"flush {self.flushes}")
+            self._encode(encoder)
+            for source, target, at, nbytes in copies:
+                encoder.copy_buffer_to_buffer(source, 0, target, at, nbytes)
+            finished = encoder.finish(label=f"flush {self.flushes}")
+        except Exception:
+            self._commands = []
+            raise
+        self._commands = []
+        try:
+            self._gpu.queue.submit([finished])
         finally:
             self.flushes += 1
             self._pool.flushed()
+
+    def _encode(self, encoder: Any) -> None:
+        """The recorded dispatches in one pass, their Params in the arena."""
+        commands = self._commands
+        if not commands:
+            return
+        self._gpu.queue.write_buffer(self._uniforms, 0, self._arena, 0, len(commands) * PARAMS_NBYTES)
+        compute = encoder.begin_compute_pass(label=f"flush {self.flushes}")
+        last = None
+        for kernel, group, offset, x, y in commands:
+            if kernel is not last:
+                compute.set_pipeline(kernel.pipeline)
+                last = kernel
+            compute.set_bind_group(0, group, (offset,) if kernel.uniform_number is not None else ())
+            compute.dispatch_workgroups(x, y)
+        compute.end()
 
     def _staging_buffer(self, nbytes: int) -> Any:
         if self._staging is None or self._staging.size < nbytes:

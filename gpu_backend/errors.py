@@ -15,10 +15,6 @@ class DeviceError(RuntimeError):
     """No adapter fits the request, or arrays of two devices meet in one op."""
 
 
-class DeviceLostError(DeviceError):
-    """The adapter is gone; nothing that lived on it can be read any more."""
-
-
 class ReleasedBufferError(RuntimeError):
     """An array is used whose buffer was force-released."""
 

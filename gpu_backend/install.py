@@ -50,7 +50,7 @@ def _adapters_in_fresh_process() -> list[str]:
     program = "import json, gpu_backend; print(json.dumps([a.summary for a in gpu_backend.adapters()]))"
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     if result.returncode:
-        raise SetupError(f"adapters could not be listed: {result.stderr.strip().splitlines()[-1:]}")
+        raise SetupError(f"adapters could not be listed: {' '.join(result.stderr.strip().splitlines()[-1:])}")
     summaries: list[str] = json.loads(result.stdout.splitlines()[-1])
     return summaries
 

@@ -110,6 +110,8 @@ def device_of(name: str, inputs: Sequence[Operand | None]) -> Device:
                 found = x.device
             elif x.device is not found:
                 same_device(name, found, x.device)
+        elif not isinstance(x, bool | int | float | None):
+            raise DtypeError(f"{name}: takes arrays and numbers, not {type(x).__name__}; gpu_backend.array makes one")
     if found is None:
         raise DtypeError(f"{name}: at least one operand must be an array")
     return found

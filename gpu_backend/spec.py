@@ -52,7 +52,6 @@ uint32 = DType("uint32", "u32", np.dtype(np.uint32), np.dtype(np.uint32))
 bool_ = DType("bool", "u32", np.dtype(np.bool_), np.dtype(np.uint32))
 
 DTYPES = (float32, int32, uint32, bool_)
-ITEMSIZE = 4
 
 DTypeLike = DType | str | type | np.dtype[Any]
 
@@ -131,7 +130,7 @@ def normalize_axes(op: str, axis: Axis, rank: int) -> Shape:
     """``axis`` (an int, several, or None for all) as a sorted tuple without duplicates."""
     if axis is None:
         return tuple(range(rank))
-    axes = [normalize_axis(op, a, rank) for a in ((axis,) if isinstance(axis, int | np.integer) else axis)]
+    axes = [normalize_axis(op, a, rank) for a in (axis if isinstance(axis, Sequence) else (axis,))]
     if len(set(axes)) != len(axes):
         raise ShapeError(f"{op}: axis {axis} names a dimension twice")
     return tuple(sorted(axes))
@@ -184,12 +183,15 @@ def result_type(op: str, *operands: HasSpec | Scalar) -> DType:
 def as_scalar(op: str, value: Scalar, dtype: DType) -> Scalar:
     """The Python number that stands for ``value`` in ``dtype``; DtypeError where it does not fit."""
     if dtype.is_float:
-        with np.errstate(over="ignore"):
-            return float(np.float32(value))  # past float32's range it is infinite, as in numpy
+        try:
+            with np.errstate(over="ignore"):
+                return float(np.float32(float(value)))  # past float32's range it is infinite, as in numpy
+        except OverflowError:
+            raise DtypeError(f"{op}: the number does not fit {dtype}, nor float64") from None
     if dtype is bool_:
         return bool(value)
     low, high = (-(2**31), 2**31 - 1) if dtype is int32 else (0, 2**32 - 1)
-    if value != int(value) or not low <= value <= high:
+    if not math.isfinite(value) or value != int(value) or not low <= value <= high:
         raise DtypeError(f"{op}: the number {value} does not fit {dtype}")
     return int(value)
 

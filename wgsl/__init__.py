@@ -10,7 +10,8 @@ Style sheet
    that). What is chosen per pipeline is an ``override`` with a default. Element types and the functions of a family
    come in the prelude, a few generated lines in front. There is no fourth place.
 5. Storage is bound as ``array<vec4<...>>`` where that helps; element i is ``x[i >> 2u][i & 3u]``. A store never goes
-   past the logical size.
+   past the logical size. A store of one component may touch the whole vector, so two invocations never store into
+   the same one: where they would, the result is bound as scalars.
 6. Sums are made in f32 and in a fixed order: same input, same bits. Barriers stand in uniform control flow only.
 7. NaN and infinity are told by their bits (lib/numeric); no signed ``%``; the argument of ``tanh`` is clamped.
 8. The workgroup grid is folded into two axes; ``group_index`` of lib/index undoes it.

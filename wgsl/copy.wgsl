@@ -17,6 +17,7 @@ struct Params {
 @group(0) @binding(0) var<uniform> params: Params;
 @group(0) @binding(1) var<storage, read> x: array<vec4<u32>>;
 @group(0) @binding(2) var<storage, read_write> y: array<vec4<u32>>;
+@group(0) @binding(2) var<storage, read_write> y_words: array<u32>;
 
 @compute @workgroup_size(WORKGROUP)
 fn gather(
@@ -74,7 +75,9 @@ fn transpose(
   let c = x_quad(base + min(row + 2u, rows - 1u) * cols + col, cols);
   let d = x_quad(base + min(row + 3u, rows - 1u) * cols + col, cols);
   for (var k = 0u; k < min(cols - col, 4u); k++) {
-    store_at(base + (col + k) * rows + row, vec4<u32>(a[k], b[k], c[k], d[k]), rows - row, rows);
+    let made = vec4<u32>(a[k], b[k], c[k], d[k]);
+    let first = base + (col + k) * rows + row;
+    for (var i = 0u; i < min(rows - row, 4u); i++) { y_words[first + i] = made[i]; }
   }
 }
 
@@ -85,11 +88,6 @@ fn x_quad(at: u32, cols: u32) -> vec4<u32> {
 }
 
 fn x_word(at: u32) -> u32 { return x[at >> 2u][at & 3u]; }
-
-fn store_at(at: u32, made: vec4<u32>, left: u32, rows: u32) {
-  if (rows % 4u == 0u) { y[at >> 2u] = made; return; }
-  for (var c = 0u; c < min(left, 4u); c++) { y[(at + c) >> 2u][(at + c) & 3u] = made[c]; }
-}
 
 fn element(index: u32) -> u32 {
   let at = strided_offset(index, params.rank, params.shape, params.strides);

@@ -1,9 +1,10 @@
-// Cross entropy of logits (rows, cols) with class indices (rows,): loss = logsumexp(x) - x[target], per row.
-// Backward: dx = (exp(x - logsumexp(x)) - [c == target]) dloss. dloss has one element per row, or one for all
+// Cross entropy of logits (rows, cols) with class indices (rows,): with m the largest of the row and
+// l = log sum exp(x - m), loss = l - (x[target] - m). m + l is never formed: far from 0 it would round l away.
+// Backward: dx = (exp(x - m - l) - [c == target]) dloss. dloss has one element per row, or one for all
 // (`dloss_step` 0), and is multiplied by `scale`.
-// A target outside 0 .. cols - 1 gives NaN and puts the op's number, the target and cols into `fault`, once.
+// A target outside 0 .. cols - 1 gives NaN, a gradient of 0, and puts the op's number, the target and cols into `fault`, once.
 // One workgroup makes one row.
-// uses: lib/index, lib/numeric, lib/reduce
+// uses: lib/index, lib/numeric, lib/reduce, lib/scalar
 
 override WORKGROUP: u32 = 64u;
 
@@ -19,9 +20,9 @@ struct Params {
 @group(0) @binding(1) var<storage, read> logits: array<f32>;
 @group(0) @binding(2) var<storage, read> targets: array<i32>;
 @group(0) @binding(3) var<storage, read_write> loss: array<f32>;
-@group(0) @binding(4) var<storage, read_write> log_sum: array<f32>;
+@group(0) @binding(4) var<storage, read_write> normalizer: array<vec2<f32>>;
 @group(0) @binding(5) var<storage, read_write> fault: array<atomic<u32>>;
-@group(0) @binding(3) var<storage, read> saved_log_sum: array<f32>;
+@group(0) @binding(3) var<storage, read> saved_normalizer: array<vec2<f32>>;
 @group(0) @binding(4) var<storage, read> dloss: array<f32>;
 @group(0) @binding(5) var<storage, read_write> dlogits: array<f32>;
 
@@ -38,13 +39,13 @@ fn forward(
   for (var c = lane; c < params.cols; c += WORKGROUP) { part = larger(part, logits[base + c]); }
   let largest = workgroup_max(lane, part);
   part = 0.0;
-  for (var c = lane; c < params.cols; c += WORKGROUP) { part += exp(logits[base + c] - largest); }
-  let logsumexp = largest + log(workgroup_sum(lane, part));
+  for (var c = lane; c < params.cols; c += WORKGROUP) { part += exp_value(logits[base + c] - largest); }
+  let log_sum = log_value(workgroup_sum(lane, part));
   if (lane != 0u) { return; }
-  log_sum[row] = logsumexp;
+  normalizer[row] = vec2<f32>(largest, log_sum);
   let goal = targets[row];
-  if (goal >= 0 && u32(goal) < params.cols) {
-    loss[row] = logsumexp - logits[base + u32(goal)];
+  if (in_range(goal)) {
+    loss[row] = log_sum - (logits[base + u32(goal)] - largest);
   } else {
     loss[row] = not_a_number();
     report(goal);
@@ -72,9 +73,13 @@ fn backward(
   let row = group_index(group, groups);
   if (row >= params.rows) { return; }
   let base = row * params.cols;
+  let goal = targets[row];
+  let saved = saved_normalizer[row];
   let factor = dloss[row * params.dloss_step] * params.scale;
   for (var c = lane; c < params.cols; c += WORKGROUP) {
-    let probability = exp(logits[base + c] - saved_log_sum[row]);
-    dlogits[base + c] = (probability - select(0.0, 1.0, i32(c) == targets[row])) * factor;
+    let probability = exp_value(logits[base + c] - saved.x - saved.y);
+    dlogits[base + c] = select((probability - select(0.0, 1.0, i32(c) == goal)) * factor, 0.0, !in_range(goal));
   }
 }
+
+fn in_range(goal: i32) -> bool { return goal >= 0 && u32(goal) < params.cols; }

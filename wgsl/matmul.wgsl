@@ -12,7 +12,6 @@ override a_transposed: bool = false;
 override b_transposed: bool = false;
 override a_packed: bool = false;
 override b_packed: bool = false;
-override y_packed: bool = false;
 
 struct Params {
   M: u32,
@@ -28,7 +27,7 @@ struct Params {
 @group(0) @binding(0) var<uniform> params: Params;
 @group(0) @binding(1) var<storage, read> a: array<vec4<f32>>;
 @group(0) @binding(2) var<storage, read> b: array<vec4<f32>>;
-@group(0) @binding(3) var<storage, read_write> y: array<vec4<f32>>;
+@group(0) @binding(3) var<storage, read_write> y: array<f32>;
 @group(0) @binding(4) var<storage, read> bias: array<vec4<f32>>;
 
 @compute @workgroup_size(WORKGROUP_COLUMNS, WORKGROUP_ROWS)
@@ -145,8 +144,5 @@ fn store(tile: Tile, i: u32, j: u32, made: vec4<f32>) {
   let column = tile.column + j;
   if (row >= params.M || column >= params.N) { return; }
   let at = (tile.batch * params.M + row) * params.N + column;
-  if (y_packed) { y[at >> 2u] = made; return; }
-  for (var c = 0u; c < min(params.N - column, 4u); c++) {
-    y[(at + c) >> 2u][(at + c) & 3u] = made[c];
-  }
+  for (var c = 0u; c < min(params.N - column, 4u); c++) { y[at + c] = made[c]; }
 }

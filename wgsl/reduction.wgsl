@@ -14,7 +14,7 @@ struct Params {
   inner: u32,
   chunk: u32,
   chunks: u32,
-  scale: f32,
+  divisor: f32,
 }
 
 @group(0) @binding(0) var<uniform> params: Params;

@@ -2,7 +2,7 @@
 // log_softmax: y = x - m - log sum exp(x - m). A row of -inf alone has no distribution and gives NaN.
 // Backward: dx = y (dy - sum(dy y)); of log_softmax: dx = dy - exp(y) sum(dy).
 // One workgroup makes one row.
-// uses: lib/index, lib/numeric, lib/reduce
+// uses: lib/index, lib/numeric, lib/reduce, lib/scalar
 
 override WORKGROUP: u32 = 64u;
 
@@ -30,7 +30,7 @@ fn forward(
   let largest = row_max(base, lane);
   let total = row_sum_exp(base, lane, largest);
   for (var c = lane; c < params.cols; c += WORKGROUP) {
-    y[base + c] = exp(x[base + c] - largest) / total;
+    y[base + c] = exp_value(x[base + c] - largest) / total;
   }
 }
 
@@ -44,7 +44,7 @@ fn log_forward(
   if (row >= params.rows) { return; }
   let base = row * params.cols;
   let largest = row_max(base, lane);
-  let log_total = log(row_sum_exp(base, lane, largest));
+  let log_total = log_value(row_sum_exp(base, lane, largest));
   for (var c = lane; c < params.cols; c += WORKGROUP) {
     y[base + c] = x[base + c] - largest - log_total;
   }
@@ -80,7 +80,7 @@ fn log_backward(
   for (var c = lane; c < params.cols; c += WORKGROUP) { part += dy[base + c]; }
   let total = workgroup_sum(lane, part);
   for (var c = lane; c < params.cols; c += WORKGROUP) {
-    dx[base + c] = dy[base + c] - exp(saved_y[base + c]) * total;
+    dx[base + c] = dy[base + c] - exp_value(saved_y[base + c]) * total;
   }
 }
 
@@ -92,6 +92,6 @@ fn row_max(base: u32, lane: u32) -> f32 {
 
 fn row_sum_exp(base: u32, lane: u32, largest: f32) -> f32 {
   var part = 0.0;
-  for (var c = lane; c < params.cols; c += WORKGROUP) { part += exp(x[base + c] - largest); }
+  for (var c = lane; c < params.cols; c += WORKGROUP) { part += exp_value(x[base + c] - largest); }
   return workgroup_sum(lane, part);
 }

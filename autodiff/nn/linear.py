@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from gpu_backend import Device
+from gpu_backend.ops.elementwise import ACTIVATIONS
 
 from .. import random
 from ..functional import linear
@@ -32,6 +33,8 @@ class Linear(Module):
     ) -> None:
         if in_features < 1 or out_features < 1:
             raise ValueError(f"Linear: features are positive numbers, not {in_features} and {out_features}")
+        if activation is not None and activation not in ACTIVATIONS:
+            raise ValueError(f"Linear: no activation {activation!r}; there are {', '.join(ACTIVATIONS)}")
         self.in_features = in_features
         self.out_features = out_features
         self.activation = activation

@@ -7,24 +7,26 @@ from typing import Any
 
 import numpy as np
 
-from gpu_backend import Array, Device
+from gpu_backend import Array, Device, DtypeError
 from gpu_backend.array import host_elements, write
 from gpu_backend.device import device as find_device
+from gpu_backend.ops.update import persist
 
 from ..errors import CheckpointError
 from ..tensor import Tensor, tensor
 
 
 class Parameter(Tensor):
-    """A leaf that training changes. Its memory never moves, so optimizers and plans may hold on to it."""
+    """A leaf that training changes. Its memory stays where it is until ``Module.to`` moves it to another device.
+
+    An ``Array`` is taken over, anything else is copied.
+    """
 
     __slots__ = ()
 
     def __init__(self, data: Any, device: str | Device | None = None, label: str = "parameter") -> None:
         made = data if isinstance(data, Array) else tensor(data, device=device).array
-        made.storage.persistent = True
-        made.storage.label = label
-        super().__init__(made, requires_grad=True)
+        super().__init__(persist(made, label), requires_grad=True)
 
 
 class Module:
@@ -47,11 +49,14 @@ class Module:
         for name, value in vars(self).items():
             yield from _named(name, value, Module)
 
-    def named_modules(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
-        """This module and all below it, with dotted names."""
-        yield prefix, self
-        for name, child in self.named_children():
-            yield from child.named_modules(f"{prefix}.{name}" if prefix else name)
+    def named_modules(self, prefix: str = "", seen: set[int] | None = None) -> Iterator[tuple[str, Module]]:
+        """This module and all below it, with dotted names; one that is met twice comes once."""
+        seen = set() if seen is None else seen
+        if id(self) not in seen:
+            seen.add(id(self))
+            yield prefix, self
+            for name, child in self.named_children():
+                yield from child.named_modules(f"{prefix}.{name}" if prefix else name, seen)
 
     def named_parameters(self) -> Iterator[tuple[str, Parameter]]:
         """Every parameter with its dotted name; one that is shared comes once, under its first name."""
@@ -86,7 +91,11 @@ class Module:
         for name, parameter in own.items():
             if name in state:
                 given = state[name]
-                elements[name] = host_elements(given.numpy() if isinstance(given, Tensor) else given)
+                try:
+                    elements[name] = host_elements(given.numpy() if isinstance(given, Tensor) else given)
+                except DtypeError as error:
+                    faults.append(f"{name}: {error}")
+                    continue
                 if elements[name].shape != parameter.shape or elements[name].dtype != parameter.dtype.numpy:
                     faults.append(
                         f"{name} has {elements[name].shape} {elements[name].dtype}, "
@@ -96,7 +105,6 @@ class Module:
             raise CheckpointError(f"the state does not fit {type(self).__name__}: {'; '.join(faults)}")
         for name, content in elements.items():
             write(own[name].array, content)
-            own[name].array.storage.version += 1
 
     def to(self, device: str | Device) -> Module:
         """Move every parameter to a device, through the host; returns itself. Make optimizers afterwards."""

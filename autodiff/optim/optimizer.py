@@ -15,7 +15,7 @@ import numpy as np
 
 from gpu_backend import Array, array, full
 from gpu_backend.array import write
-from gpu_backend.ops.update import PROGRESS
+from gpu_backend.ops.update import PROGRESS, persist
 
 from ..errors import GradientError
 from ..nn.module import Parameter
@@ -83,10 +83,12 @@ class Optimizer:
         """Move every parameter that has a gradient. GradientError if none has one."""
         if not any(parameter.grad is not None for group in self.param_groups for parameter in group["params"]):
             raise GradientError(f"{self.name}.step: no parameter has a gradient; call backward() first")
-        for group, state in zip(self.param_groups, self._states, strict=True):
+        groups = list(zip(self.param_groups, self._states, strict=True))
+        for group, state in groups:  # all of them, before any parameter moves
             self.check(group)
             if any(len(moments) < self.moments(group) for moments in state.moments):
                 raise ValueError(f"{self.name}: this option needs state that was not made at the start; make a new one")
+        for group, state in groups:
             state.write_hyper(self.hyper(group))
             for first, count in _runs(group["params"]):
                 self.advance(state, first, count)
@@ -102,25 +104,17 @@ class _GroupState:
         parameters = group["params"]
         device = parameters[0].device
         self.written = hyper
-        self.hyper = persistent(array(np.array(hyper, np.float32), device=device), "hyper-parameters")
-        self.progress = persistent(full((len(parameters), len(PROGRESS)), 0.0, device=device), "step counts")
+        self.hyper = persist(array(np.array(hyper, np.float32), device=device), "hyper-parameters")
+        self.progress = persist(full((len(parameters), len(PROGRESS)), 0.0, device=device), "step counts")
         self.moments = [
-            [persistent(full(p.shape, 0.0, device=p.device), "optimizer state") for _ in range(moments)]
+            [persist(full(p.shape, 0.0, device=p.device), "optimizer state") for _ in range(moments)]
             for p in parameters
         ]
 
     def write_hyper(self, hyper: tuple[float, ...]) -> None:
         if hyper != self.written:
             write(self.hyper, np.array(hyper, np.float32))
-            self.hyper.storage.version += 1
             self.written = hyper
-
-
-def persistent(x: Array, label: str) -> Array:
-    """``x`` with memory that stays where it is for as long as it lives."""
-    x.storage.persistent = True
-    x.storage.label = label
-    return x
 
 
 def _runs(parameters: list[Parameter]) -> Iterator[tuple[int, int]]:

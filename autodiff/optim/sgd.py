@@ -60,5 +60,6 @@ class SGD(Optimizer):
             kernels.sgd_advance(state.progress, first, count)
 
     def update(self, state: _GroupState, slot: int, parameter: Array, gradient: Array) -> None:
-        velocity = state.moments[slot][0] if state.moments[slot] else None
+        momentum = state.written[1]
+        velocity = state.moments[slot][0] if momentum else None
         kernels.sgd_update(parameter, gradient, velocity, state.hyper, state.progress, slot)

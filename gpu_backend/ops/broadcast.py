@@ -105,9 +105,9 @@ def gather(name: str, x: Array, shape: Shape, strides: Shape) -> Array:
     if _is_transpose(rank, extents, steps):
         entry, items = "transpose", -(-extents[0] // 4) * -(-extents[1] // 4) * extents[2]
     kernel = x.device.kernel("copy", entry, label=label(name, entry, x.dtype))
-    x.device.recorder.record_over(
-        kernel, items, x=x, y=y, shape=extents, strides=steps, size=y.size, rank=rank, number=0
-    )
+    arrays = {"x": x, "y_words" if entry == "transpose" else "y": y}
+    params = {"shape": extents, "strides": steps, "size": y.size, "rank": rank, "number": 0}
+    x.device.recorder.record_over(kernel, items, **arrays, **params)
     return y
 
 

@@ -13,9 +13,10 @@ from .reduction import mean, sum
 
 REDUCTIONS = ("mean", "sum", "none")
 
-# cross_entropy of logits x (N, C) and class indices t (N,), int32: loss_n = log sum_c exp(x_nc) - x_nt.
-# dx_nc = (softmax(x)_nc - [c = t_n]) dloss_n, divided by N for the mean. A class index outside 0 .. C-1 is an
-# IndexError: at once on the host, at the next read-back on an adapter, where the loss of that row is NaN.
+# cross_entropy of logits x (N, C) and class indices t (N,), int32. With m_n = max_c x_nc and
+# l_n = log sum_c exp(x_nc - m_n): loss_n = l_n - (x_nt - m_n), and dx_nc = (exp(x_nc - m_n - l_n) - [c = t_n]) dloss_n,
+# divided by N for the mean. m_n and l_n are saved side by side. A class index outside 0 .. C-1 is an IndexError: at
+# once on the host; on an adapter at the next read-back, where the loss of that row is NaN and its gradient 0.
 
 
 def cross_entropy_spec(logits: HasSpec, targets: HasSpec, reduction: str = "mean") -> Spec:
@@ -42,11 +43,11 @@ def cross_entropy_host_forward(
     logits: HostArray, targets: HostArray, reduction: str = "mean"
 ) -> tuple[HostArray, Saved]:
     check_class_indices(targets, logits.shape[-1])
-    largest = logits.max(axis=1, keepdims=True) if logits.size else logits[:, :1]
-    log_sum = largest[:, 0] + np.log(np.exp(logits - largest).sum(axis=1)) if logits.size else logits[:, 0]
-    losses = log_sum - logits[np.arange(len(targets)), targets]
+    largest = logits.max(axis=1) if logits.size else logits[:, 0]
+    log_sum = np.log(np.exp(logits - largest[:, None]).sum(axis=1))
+    losses = log_sum - (logits[np.arange(len(targets)), targets] - largest)
     total = losses if reduction == "none" else losses.sum() if reduction == "sum" else _mean(losses)
-    return np.asarray(total), (logits, targets, log_sum, reduction)
+    return np.asarray(total), (logits, targets, np.stack([largest, log_sum], axis=1), reduction)
 
 
 def _mean(losses: HostArray) -> HostArray:
@@ -54,8 +55,8 @@ def _mean(losses: HostArray) -> HostArray:
 
 
 def cross_entropy_host_backward(dloss: HostArray, saved: Saved, needs: Needs) -> HostGradients:
-    logits, targets, log_sum, reduction = saved
-    dlogits = np.exp(logits - log_sum[:, None])
+    logits, targets, normalizer, reduction = saved
+    dlogits = np.exp(logits - normalizer[:, :1] - normalizer[:, 1:])
     dlogits[np.arange(len(targets)), targets] -= 1
     dlogits *= np.reshape(dloss, (-1, 1))
     return (dlogits / len(targets) if reduction == "mean" else dlogits), None
@@ -65,14 +66,14 @@ def cross_entropy_forward(out: Spec, logits: Array, targets: Array, reduction: s
     rows, cols = logits.shape
     device = logits.device
     losses = allocate((rows,), float32, device, "cross_entropy")
-    log_sum = allocate((rows,), float32, device, "cross_entropy")
+    normalizer = allocate((rows, 2), float32, device, "cross_entropy")
     device.recorder.record(
         device.kernel("cross_entropy", "forward", label=label("cross_entropy", "forward", float32)),
         rows,
         logits=logits,
         targets=targets,
         loss=losses,
-        log_sum=log_sum,
+        normalizer=normalizer,
         rows=rows,
         cols=cols,
         op=device.recorder.fault_number("cross_entropy"),
@@ -80,11 +81,11 @@ def cross_entropy_forward(out: Spec, logits: Array, targets: Array, reduction: s
         scale=1.0,
     )
     loss = losses if reduction == "none" else sum(losses) if reduction == "sum" else mean(losses)
-    return loss, (logits, targets, log_sum, reduction)
+    return loss, (logits, targets, normalizer, reduction)
 
 
 def cross_entropy_backward(dloss: Array, saved: Saved, needs: Needs) -> Gradients:
-    logits, targets, log_sum, reduction = saved
+    logits, targets, normalizer, reduction = saved
     rows, cols = logits.shape
     device = logits.device
     dlogits = allocate(logits.shape, float32, device, "cross_entropy")
@@ -93,7 +94,7 @@ def cross_entropy_backward(dloss: Array, saved: Saved, needs: Needs) -> Gradient
         rows,
         logits=logits,
         targets=targets,
-        saved_log_sum=log_sum,
+        saved_normalizer=normalizer,
         dloss=dloss,
         dlogits=dlogits,
         rows=rows,

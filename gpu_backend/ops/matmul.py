@@ -61,7 +61,6 @@ def product(
         ("b_transposed", b_transposed),
         ("a_packed", a_transposed and M % 4 == 0),
         ("b_packed", not b_transposed and N % 4 == 0),
-        ("y_packed", N % 4 == 0),
     )
     entry = "forward" if bias is None else "bias_forward"
     kernel = a.device.kernel("matmul", entry, _prelude(activation), constants, f"{name}.{entry}[f32]")
@@ -116,6 +115,8 @@ def _host(x: HostArray, transposed: bool) -> HostArray:
 
 
 def matmul_spec(a: HasSpec, b: HasSpec, transpose_a: bool = False, transpose_b: bool = False) -> Spec:
+    if isinstance(a, int | float) or isinstance(b, int | float):
+        raise ShapeError("matmul: operands are matrices, not numbers; multiply scales")
     require_float("matmul", a, b)
     for x in (a, b):
         if len(x.shape) < 2:

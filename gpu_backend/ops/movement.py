@@ -37,8 +37,7 @@ from .reduction import sum_to, sum_to_host
 def number_bits(number: Scalar, dtype: DType) -> int:
     """The word that stands for ``number`` in a buffer of ``dtype``."""
     letter = {"f32": "f", "i32": "i", "u32": "I"}[dtype.wgsl]
-    value = float(np.float32(number)) if letter == "f" else int(number)
-    bits: int = struct.unpack("<I", struct.pack("<" + letter, value))[0]
+    bits: int = struct.unpack("<I", struct.pack("<" + letter, as_scalar("number", number, dtype)))[0]
     return bits
 
 
@@ -48,6 +47,7 @@ def fill(y: Array, number: Scalar) -> None:
         if y.device.is_host:
             write(y, np.full(y.shape, number, y.dtype.numpy))
             return
+        y.storage.version += 1
         kernel = y.device.kernel("copy", "fill", label=label("full", "fill", y.dtype))
         eight = (0,) * 8
         y.device.recorder.record_over(

@@ -41,9 +41,9 @@ _START = {
 
 
 @lru_cache(maxsize=64)
-def _prelude(kind: str, elem: str, scaled: bool) -> str:
+def _prelude(kind: str, elem: str, divided: bool) -> str:
     combine = "larger(a, b)" if (kind, elem) == ("max", "f32") else _COMBINE[kind]
-    finish = "v * params.scale" if scaled else "v"
+    finish = "v / params.divisor" if divided else "v"
     return (
         f"alias elem = {elem};\n"
         f"fn combine(a: elem, b: elem) -> elem {{ return {combine}; }}\n"
@@ -64,8 +64,8 @@ def _middle(shape: Shape, axes: Shape) -> tuple[int, int, int] | None:
     return size_of(tuple(extents[:first])), size_of(tuple(extents[first:last])), size_of(tuple(extents[last:]))
 
 
-def reduce_axes(name: str, kind: str, x: Array, axes: Shape, out: Shape, scale: float | None = None) -> Array:
-    """``x`` reduced over ``axes`` by ``kind``, "sum" or "max", into shape ``out``; the result times ``scale``."""
+def reduce_axes(name: str, kind: str, x: Array, axes: Shape, out: Shape, divisor: int | None = None) -> Array:
+    """``x`` reduced over ``axes`` by ``kind``, "sum" or "max", into shape ``out``, and divided by ``divisor``."""
     middle = _middle(x.shape, axes)
     if middle is None:
         order = tuple(axis for axis in range(x.ndim) if axis not in axes) + axes
@@ -81,7 +81,7 @@ def reduce_axes(name: str, kind: str, x: Array, axes: Shape, out: Shape, scale: 
         chunk = plain.invocations * CHUNK_PER_INVOCATION if entry == "rows" else COLUMN_CHUNK
         chunks = -(-length // chunk) or 1
         kernel = plain
-        if chunks == 1 and scale is not None:
+        if chunks == 1 and divisor is not None:
             kernel = x.device.kernel("reduction", entry, _prelude(kind, x.dtype.wgsl, True), (), called)
         count = outer * chunks * inner
         y = allocate(out if chunks == 1 else (count,), x.dtype, x.device, name)
@@ -96,7 +96,7 @@ def reduce_axes(name: str, kind: str, x: Array, axes: Shape, out: Shape, scale: 
             inner=inner,
             chunk=chunk,
             chunks=chunks,
-            scale=1.0 if scale is None else scale,
+            divisor=1.0 if divisor is None else divisor,
         )
         if chunks == 1:
             return y
@@ -107,10 +107,7 @@ def sum_to(dy: Array, shape: Shape | None) -> Array:
     """``dy`` summed over the dimensions that broadcasting added to or stretched in an array of ``shape``."""
     if shape is None or dy.shape == shape:
         return dy
-    axes = _broadcast_axes(shape, dy.shape)
-    if dy.device.is_host:
-        return sum(dy, axis=axes, keepdims=True).reshape(shape)
-    return reduce_axes("sum_to", "sum", dy, axes, shape)
+    return reduce_axes("sum_to", "sum", dy, _broadcast_axes(shape, dy.shape), shape)
 
 
 def sum_to_host(dy: HostArray, shape: Shape | None) -> HostArray:
@@ -184,29 +181,28 @@ def mean_spec(x: HasSpec, axis: Axis = None, keepdims: bool = False) -> Spec:
 def mean_host_forward(x: HostArray, axis: Axis = None, keepdims: bool = False) -> tuple[HostArray, Saved]:
     axes = normalize_axes("mean", axis, x.ndim)
     total = _total(x, axes, keepdims)
-    return total * total.dtype.type(_inverse_count(x.shape, axes)), (x.shape, axes)
+    return np.asarray(total / total.dtype.type(_count(x.shape, axes))), (x.shape, axes)
 
 
 def mean_host_backward(dy: HostArray, saved: Saved, needs: Needs) -> HostGradients:
-    return (_spread_host(dy * dy.dtype.type(_inverse_count(*saved)), *saved),)
+    return (_spread_host(np.asarray(dy / dy.dtype.type(_count(*saved))), *saved),)
 
 
 def mean_forward(out: Spec, x: Array, axis: Axis = None, keepdims: bool = False) -> tuple[Array, Saved]:
     axes = normalize_axes("mean", axis, x.ndim)
-    return reduce_axes("mean", "sum", x, axes, out.shape, _inverse_count(x.shape, axes)), (x.shape, axes)
+    return reduce_axes("mean", "sum", x, axes, out.shape, _count(x.shape, axes)), (x.shape, axes)
 
 
 def mean_backward(dy: Array, saved: Saved, needs: Needs) -> Gradients:
-    share = record_pair("multiply", "forward", Spec(dy.shape, dy.dtype), dy, _inverse_count(*saved))
+    share = record_pair("divide", "forward", Spec(dy.shape, dy.dtype), dy, float(_count(*saved)))
     return (_spread(share, *saved),)
 
 
 mean = Op("mean", mean_spec, mean_host_forward, mean_forward, mean_host_backward, mean_backward)
 
 
-def _inverse_count(shape: Shape, axes: Shape) -> float:
-    count = size_of(tuple(shape[axis] for axis in axes))
-    return 1.0 / count if count else float("nan")
+def _count(shape: Shape, axes: Shape) -> int:
+    return size_of(tuple(shape[axis] for axis in axes))
 
 
 # max: y = largest x over axes, NaN if there is one; dx = dy shared equally by the elements that reach it.

@@ -1,6 +1,7 @@
 """In-place changes: what optimizers and the tape do to memory that stays where it is. No gradient flows through them.
 
-Each bumps the version of what it changes, so that a tape which saved the old values notices.
+Each bumps the version of its target, so that a tape which saved the old values notices, and writes only to memory that
+no other storage shares.
 """
 
 from __future__ import annotations
@@ -31,6 +32,22 @@ def assign(target: Array, source: Array) -> None:
             target.storage.adopt(source.storage)
 
 
+def persist(x: Array, label: str) -> Array:
+    """``x`` with memory that no other storage shares, and that stays where it is for as long as it lives."""
+    with x.device.lock:
+        own(x)
+        x.storage.persistent = True
+        x.storage.label = label
+    return x
+
+
+def own(x: Array) -> None:
+    """Make sure that no other storage shares the memory of ``x``: if one does, ``x`` gets a copy. Persistent memory is
+    never shared."""
+    if not x.storage.persistent and x.storage.buffer.count > 1:
+        x.storage.adopt(copy(x).storage)
+
+
 def copy(x: Array) -> Array:
     """The elements of ``x`` in memory of their own."""
     with x.device.lock:
@@ -44,6 +61,7 @@ def copy_into(target: Array, source: Array) -> None:
     _match("copy", target, source)
     device = target.device
     with device.lock:
+        own(target)
         if device.is_host:
             write(target, source.host())
         else:
@@ -64,10 +82,13 @@ def copy_into(target: Array, source: Array) -> None:
 
 
 def accumulate(target: Array, source: Array) -> None:
-    """target <- target + source, float32, where it lies. The two may not share memory."""
+    """target <- target + source, float32, where it lies."""
     _match("accumulate", target, source)
     device = target.device
     with device.lock:
+        own(target)
+        if source.storage.buffer is target.storage.buffer:
+            source = copy(source)
         if device.is_host:
             target.host()[...] += source.host()
         else:
@@ -141,13 +162,14 @@ def _sgd_host(
 ) -> None:
     lr, momentum, one_minus_dampening, decay, nesterov = hyper.host()
     p = parameter.host()
-    g = gradient.host() + decay * p
-    if velocity is not None:
-        v = velocity.host()
-        share = 1 if progress.host()[slot, 0] == 1 else one_minus_dampening
-        v[...] = momentum * v + share * g
-        g = g + momentum * v if nesterov else v
-    p -= lr * g
+    with np.errstate(all="ignore"):  # inf and NaN are values here, as on an adapter
+        g = gradient.host() + decay * p
+        if velocity is not None:
+            v = velocity.host()
+            share = 1 if progress.host()[slot, 0] == 1 else one_minus_dampening
+            v[...] = momentum * v + share * g
+            g = g + momentum * v if nesterov else v
+        p -= lr * g
 
 
 def adamw_advance(progress: Array, first: int, count: int, hyper: Array) -> None:
@@ -212,10 +234,11 @@ def _adamw_host(
     lr, _, one_minus_beta1, _, one_minus_beta2, eps, decay = hyper.host()
     _, c1, c2 = progress.host()[slot]
     p, g, m, v = parameter.host(), gradient.host(), first_moment.host(), second_moment.host()
-    p -= lr * decay * p
-    m += one_minus_beta1 * (g - m)
-    v += one_minus_beta2 * (g * g - v)
-    p -= lr * (m / c1) / (np.sqrt(v / c2) + eps)
+    with np.errstate(all="ignore"):
+        p -= lr * decay * p
+        m += one_minus_beta1 * (g - m)
+        v += one_minus_beta2 * (g * g - v)
+        p -= lr * (m / c1) / (np.sqrt(v / c2) + eps)
 
 
 def _match(name: str, target: Array, source: Array) -> None:
