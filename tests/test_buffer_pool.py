@@ -234,3 +234,22 @@ def test_a_forward_sees_the_weights_of_the_step_before(device: Device) -> None:
                 reserved = gb.memory.stats().reserved_bytes
     assert len(results) == 100
     assert gb.memory.stats().reserved_bytes == reserved
+
+
+def test_memory_shared_by_assignment_is_left_before_a_write_where_it_lies(device: Device) -> None:
+    """Two storages on one buffer: whichever is written first gets its own."""
+    g = ad.tensor([1.0, 1.0])
+    h = ad.tensor([0.0, 0.0]).copy_(g)
+    x = ad.tensor([5.0, 5.0], requires_grad=True)
+    x.grad = h
+    (x * 1.0).sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [2.0, 2.0]
+    assert g.tolist() == [1.0, 1.0]
+    y = ad.tensor([3.0, 4.0])
+    source = ad.tensor([0.0, 0.0]).copy_(y)
+    p = nn.Parameter(source.array)
+    p.grad = ad.tensor([1.0, 1.0])
+    optim.SGD([p], lr=1.0).step()
+    assert p.tolist() == [2.0, 3.0]
+    assert y.tolist() == [3.0, 4.0]

@@ -59,3 +59,11 @@ def test_a_failed_write_leaves_the_old_file(step: str, tmp_path: Path, monkeypat
         checkpoint.save(path, {"w": np.zeros(3, np.float32)})
     assert (checkpoint.load(path)["w"] == 1).all()
     assert os.listdir(tmp_path) == ["model.safetensors"]
+
+
+def test_elements_that_numpy_does_not_have_are_named(tmp_path: Path) -> None:
+    header = b'{"w":{"dtype":"BF16","shape":[1],"data_offsets":[0,2]}}'
+    path = tmp_path / "half.safetensors"
+    path.write_bytes(len(header).to_bytes(8, "little") + header + b"\0\0")
+    with pytest.raises(CheckpointError, match=r"half.safetensors holds elements of type 'BF16'"):
+        checkpoint.load(path)

@@ -82,13 +82,13 @@ def test_without_a_driver_the_host_trains(tmp_path: Path) -> None:
 def test_what_the_user_can_mend_is_said_in_a_sentence(arguments: list[str], sentence: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     (tmp_path / "old").mkdir()
-    (tmp_path / "old" / "metrics.jsonl").write_text("{}\n")
+    (tmp_path / "old" / "model.safetensors").write_text("")
     done = shadertape(*arguments, cwd=tmp_path)
     assert done.returncode == 1
     assert sentence in done.stderr
     assert "Traceback" not in done.stderr
     assert sorted(os.listdir(tmp_path)) == ["file", "old"]
-    assert os.listdir(tmp_path / "old") == ["metrics.jsonl"]
+    assert os.listdir(tmp_path / "old") == ["model.safetensors"]
 
 
 def test_a_loss_that_is_not_finite_stops_the_run(tmp_path: Path) -> None:
@@ -96,6 +96,7 @@ def test_a_loss_that_is_not_finite_stops_the_run(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert re.search(r"shadertape: The loss became (nan|inf) at step \d+ of this epoch; a smaller", done.stderr)
     assert "Traceback" not in done.stderr
+    assert "Warning" not in done.stderr
 
 
 @pytest.mark.parametrize("missing", ["sklearn", "matplotlib"])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import gpu_backend as gb
-from gpu_backend import Device, DeviceError
+from gpu_backend import Device, DeviceError, ShaderError
 from gpu_backend.array import write
 from gpu_backend.device import GPUDevice
 from gpu_backend.dispatch import MAX_RECORDED, fold
@@ -143,3 +143,39 @@ def test_a_download_larger_than_the_kept_staging_buffer(adapter: GPUDevice) -> N
     x = np.arange(2**21, dtype=np.float32)
     np.testing.assert_array_equal(gb.array(x, device=adapter).numpy(), x)
     assert gb.array([3.0], device=adapter).item() == 3.0
+
+
+@pytest.mark.no_poison
+def test_an_interrupted_flush_loses_nothing(adapter: GPUDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C while the recorded work is encoded: the next read has it."""
+    x = gb.array([1.0, 2.0], device=adapter)
+    y = gb.add(gb.multiply(x, 2.0), 100.0)
+    gpu = adapter.recorder._gpu
+
+    def interrupt(**options: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(gpu, "create_command_encoder", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            y.numpy()
+    assert y.tolist() == [102.0, 104.0]
+
+
+def test_arrays_of_another_device_are_refused(adapter: GPUDevice, host: Device) -> None:
+    """Serial numbers of two pools are alike; the recorder looks at the pool itself."""
+    here = gb.array(np.ones(4, np.float32), device=adapter)
+    there = gb.array(np.ones(4, np.float32), device=host)
+    kernel = adapter.kernel("update", "accumulate")
+    with pytest.raises(DeviceError, match=r"accumulate.*: x is on another device"):
+        adapter.recorder.record(kernel, 1, x=there, y=here, size=4, slot=0)
+    with pytest.raises(DeviceError, match="meets arrays on the host"):
+        here.host()
+
+
+def test_params_that_do_not_fit_are_named(adapter: GPUDevice) -> None:
+    x = gb.array(np.ones(4, np.float32), device=adapter)
+    y = gb.empty((4,), device=adapter)
+    kernel = adapter.kernel("update", "accumulate")
+    with pytest.raises(ShaderError, match="these Params do not fit"):
+        adapter.recorder.record(kernel, 1, x=x, y=y, size=-1, slot=0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -138,3 +140,29 @@ def test_wrong_shapes_name_the_layer_op(device: Device) -> None:
         nn.Linear(0, 2)
     with pytest.raises(TypeError, match="takes modules, not function"):
         nn.Sequential(model)  # type: ignore[arg-type]
+
+
+def test_a_model_can_be_copied(device: Device) -> None:
+    m = model()
+    twin = copy.deepcopy(m)
+    m[0].weight.detach().zero_()  # type: ignore[union-attr]
+    assert np.abs(twin.state_dict()["0.weight"].numpy()).max() > 0
+    assert [name for name, _ in twin.named_parameters()] == ["0.weight", "0.bias", "2.weight"]
+    assert all(isinstance(p, nn.Parameter) and p.requires_grad for p in twin.parameters())
+
+
+def test_a_module_that_refers_to_its_parent(device: Device) -> None:
+    parent, child = nn.Module(), nn.Linear(1, 1)
+    parent.child, child.parent = child, parent  # type: ignore[attr-defined]
+    assert [name for name, _ in parent.named_parameters()] == ["child.weight", "child.bias"]
+
+
+def test_an_unknown_activation_is_told_at_once() -> None:
+    with pytest.raises(ValueError, match="Linear: no activation 'swish'; there are tanh, sigmoid, relu"):
+        nn.Linear(1, 1, activation="swish")
+
+
+def test_a_state_of_another_type_names_the_parameter(host: Device) -> None:
+    m = nn.Linear(1, 1, device=host)
+    with pytest.raises(CheckpointError, match="the state does not fit Linear: weight: array: elements of type complex"):
+        m.load_state_dict({"weight": np.ones((1, 1), complex), "bias": np.ones(1, np.float32)})

@@ -183,3 +183,74 @@ def test_nine_dimensions_that_do_not_merge_raise(adapter: GPUDevice) -> None:
     x = gb.array(np.zeros((2,) * 9, np.float32), device=adapter)
     with pytest.raises(gb.ShapeError, match="has 9 dimensions that do not merge; at most 8"):
         gb.permute_dims(x, axes=(8, 7, 6, 5, 4, 3, 2, 1, 0))
+
+
+@pytest.mark.parametrize("offset", [0.0, -1e3, 1e4, 1e6, 1e8])
+def test_cross_entropy_does_not_depend_on_an_offset(offset: float, device: Device) -> None:
+    """K1: the largest logit and the logarithm of the sum are never added up."""
+    logits = ad.tensor([[offset, offset]], requires_grad=True)
+    loss = F.cross_entropy(logits, [0])
+    assert loss.item() == pytest.approx(np.log(2), rel=1e-6)
+    loss.backward()
+    assert logits.grad is not None
+    np.testing.assert_allclose(logits.grad.numpy(), [[-0.5, 0.5]], rtol=1e-6)
+
+
+def spread(low: float, high: float) -> np.ndarray:
+    return np.geomspace(low, high, 400).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("name", "x"),
+    [
+        ("tanh", np.concatenate([spread(1e-30, 15), -spread(1e-30, 15)])),
+        ("log", np.concatenate([spread(1e-30, 1e30), 1 + spread(1e-7, 0.9), 1 - spread(1e-7, 0.9)])),
+        ("sqrt", spread(1e-30, 1e30)),
+        ("sigmoid", np.concatenate([-spread(1e-6, 80), spread(1e-6, 80)])),
+        ("exp", np.concatenate([-spread(1e-6, 80), spread(1e-6, 80)])),
+    ],
+)
+def test_relative_error_over_the_whole_range(name: str, x: np.ndarray, device: Device) -> None:
+    """P-WN01's kind: small results are as good as large ones. WGSL allows exp an error of 3 + 2 |x| units."""
+    op = getattr(gb, name)
+    units = 3 + 2 * np.abs(x) if name in ("exp", "sigmoid") else 0 * x
+    rtol = np.maximum(2e-6, 1.2e-7 * units)
+    wanted = op.host_forward(x.astype(np.float64))[0]
+    error = np.abs(op(gb.array(x)).numpy() / wanted - 1)
+    assert (error <= rtol).all(), f"{name} at {x[np.argmax(error / rtol)]}: {error[np.argmax(error / rtol)]}"
+
+
+SPECIAL_ROWS = [[0.0, np.inf], [0.0, np.nan], [-np.inf, 1.0], [np.inf, np.inf], [np.nan, np.nan], [1.0, 2.0]]
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax", "cross_entropy", "max", "mean"])
+def test_special_values_mean_the_same_in_kernel_and_twin(name: str, adapter: GPUDevice, host: Device) -> None:
+    """A NaN is never dropped, forward or backward."""
+    results = []
+    for device in (adapter, host):
+        x = ad.tensor(SPECIAL_ROWS, requires_grad=True, device=device)
+        if name == "cross_entropy":
+            y = F.cross_entropy(x, [0, 1, 0, 1, 0, 1], reduction="none")
+        else:
+            y = getattr(F, name)(x, axis=1)
+        (y * ad.tensor(np.arange(1.0, 1 + y.size).reshape(y.shape), device=device)).sum().backward()
+        assert x.grad is not None
+        results.append((y.numpy(), x.grad.numpy()))
+    for one, other in zip(*results, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
+def test_the_mean_of_equal_numbers_is_that_number(device: Device) -> None:
+    for n in range(1, 130):
+        assert gb.mean(gb.full((n,), 1.0)).item() == 1.0
+
+
+def test_a_class_index_out_of_range_gives_no_gradient(adapter: GPUDevice) -> None:
+    """K6: the row's gradient is 0, so a step taken before the read that raises moves nothing by it."""
+    logits = ad.tensor(np.zeros((2, 3)), requires_grad=True, device=adapter)
+    targets = ad.tensor(np.array([7, 1], np.int32), device=adapter)
+    F.cross_entropy(logits, targets).backward()
+    assert logits.grad is not None
+    with pytest.raises(IndexError, match="index 7 is out of range for 3"):
+        logits.grad.numpy()
+    np.testing.assert_allclose(logits.grad.numpy(), [[0, 0, 0], [1 / 6, -1 / 3, 1 / 6]], rtol=1e-6)

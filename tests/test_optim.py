@@ -145,3 +145,34 @@ def test_state_goes_with_the_optimizer(device: Device) -> None:
     assert gb.memory.stats().in_use_bytes >= before + 8000
     del optimizer
     assert gb.memory.stats().in_use_bytes == before
+
+
+def test_all_groups_are_checked_before_any_parameter_moves(device: Device) -> None:
+    a, b = nn.Parameter([1.0]), nn.Parameter([1.0])
+    optimizer = optim.SGD([{"params": [a]}, {"params": [b]}], lr=0.1)
+    a.grad = b.grad = ad.tensor([1.0])
+    optimizer.param_groups[1]["lr"] = -1.0
+    with pytest.raises(ValueError, match="lr is not negative"):
+        optimizer.step()
+    assert (a.item(), b.item()) == (1.0, 1.0)
+
+
+def test_momentum_may_be_turned_off(device: Device) -> None:
+    p = nn.Parameter([1.0])
+    optimizer = optim.SGD([p], lr=1.0, momentum=0.9, dampening=0.5)
+    for momentum, wanted in ((0.9, 0.0), (0.0, -1.0)):
+        optimizer.param_groups[0]["momentum"] = momentum
+        p.grad = ad.tensor([1.0])
+        optimizer.step()
+        assert p.item() == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize("make", [optim.AdamW, lambda p: optim.SGD(p, momentum=0.9)])
+def test_an_optimizer_stays_on_its_device(make: Any, adapter: Device, host: Device) -> None:
+    for here, there in ((adapter, host), (host, adapter)):
+        m = nn.Linear(2, 2, device=here)
+        optimizer = make(m.parameters())
+        m.to(there)
+        m(ad.tensor([[1.0, 2.0]], device=there)).sum().backward()
+        with pytest.raises(gb.DeviceError):
+            optimizer.step()

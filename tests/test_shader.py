@@ -53,18 +53,65 @@ def test_every_shader_keeps_the_style_sheet(file: str) -> None:
         assert "@group" not in code
 
 
+TOKEN = re.compile(r"[A-Za-z_]\w*|[{}();]")
+PER_INVOCATION = {"lane", "local", "local_invocation_id", "local_invocation_index", "global_invocation_id"}
+
+
+def barrier_faults(text: str) -> list[str]:
+    """Barriers, or calls that lead to one, inside a branch or after a return that depends on the invocation."""
+    code = re.sub(r"//[^\n]*", "", text)
+    functions = {
+        match[1]: shader._braced(code, code.index("{", match.end()))
+        for match in re.finditer(r"\bfn\s+(\w+)\s*\(", code)
+    }
+    waits = {"workgroupBarrier", "storageBarrier"}
+    while more := {name for name, body in functions.items() if waits & set(TOKEN.findall(body))} - waits:
+        waits |= more
+    faults = []
+    for name, body in functions.items():
+        blocks: list[tuple[bool, set[str]]] = []  # of each open brace: is it a branch, and what its condition names
+        keyword, condition, left = "", set[str](), False
+        for token in TOKEN.findall(body):
+            if token in ("if", "else", "switch"):
+                keyword, condition = token, set()
+            elif token == "{":
+                blocks.append((bool(keyword), condition))
+                keyword, condition = "", set()
+            elif token == "}":
+                blocks.pop()
+            elif token == "return" and any(branch and names & PER_INVOCATION for branch, names in blocks):
+                left = True
+            elif token in waits:
+                if any(branch for branch, _ in blocks):
+                    faults.append(f"{name}: {token} inside a branch")
+                if left:
+                    faults.append(f"{name}: {token} after a return of some invocations")
+            elif keyword:
+                condition.add(token)
+    return faults
+
+
 @pytest.mark.parametrize("file", FILES)
-def test_barriers_stand_at_the_level_of_loops_and_functions(file: str) -> None:
-    """P-WN19: naga accepts a barrier inside a branch; we do not."""
-    depth_of_branch: list[bool] = []
-    for line in re.sub(r"//[^\n]*", "", shader.load(file, PRELUDE).text).splitlines():
-        for part in re.split(r"([{}])", line):
-            if part == "{":
-                depth_of_branch.append(bool(re.search(r"\b(if|else|switch)\b", line.split("{")[0])))
-            elif part == "}":
-                depth_of_branch.pop()
-            elif "workgroupBarrier" in part:
-                assert not any(depth_of_branch), line
+def test_barriers_are_met_by_whole_workgroups(file: str) -> None:
+    """P-WN19: naga accepts a barrier that some invocations do not meet; we do not."""
+    assert not barrier_faults(shader.load(file, PRELUDE).text)
+
+
+@pytest.mark.parametrize(
+    ("good", "bad"),
+    [
+        ("  var part = 0.0;", "  if (lane < 3u) { let t = workgroup_sum(lane, 0.0); }\n  var part = 0.0;"),
+        ("  let largest = row_max(base, lane);", "  if (lane > 3u) { return; }\n  let largest = row_max(base, lane);"),
+        (
+            "  let largest = row_max(base, lane);",
+            "  if (row > 3u)\n  {\n  workgroupBarrier();\n  }\n  let largest = 0.0;",
+        ),
+    ],
+)
+def test_the_check_of_barriers_finds_faults(good: str, bad: str) -> None:
+    text = shader.load("softmax").text
+    assert good in text
+    assert barrier_faults(text.replace(good, bad, 1))
 
 
 def test_bindings_belong_to_the_entry_points_that_use_them() -> None:

@@ -341,3 +341,50 @@ def test_gradient_check_finds_a_wrong_gradient(device: Device) -> None:
     assert ad.gradient_check(F.exp, x) < 1e-4
     with pytest.raises(GradientError, match="gradient_check: along a random direction"):
         ad.gradient_check(lambda t: apply(wrong, t), x)
+
+
+def test_a_backward_that_failed_can_be_tried_again(device: Device) -> None:
+    x = leaf([1.0, 2.0])
+    h = x.exp()
+    y = (h * h).sum()
+    before = h.numpy()
+    with ad.no_grad():
+        h.detach().mul_(2.0)
+    for _ in range(2):
+        with pytest.raises(GradientError, match="modified in place"):
+            y.backward()
+    np.testing.assert_array_equal(h.numpy(), 2 * before)
+
+
+@pytest.mark.parametrize("change", ["write", "fill"])
+def test_writes_from_the_host_are_noticed(change: str, device: Device) -> None:
+    from gpu_backend.array import write
+    from gpu_backend.ops.movement import fill
+
+    x = leaf([3.0])
+    y = (x * x).sum()
+    if change == "write":
+        write(x.array, np.array([4.0], np.float32))
+    else:
+        fill(x.array, 4.0)
+    with pytest.raises(GradientError, match="modified in place"):
+        y.backward()
+
+
+def test_a_gradient_may_be_its_own_tensors_gradient(device: Device) -> None:
+    x = leaf([1.0, 2.0])
+    (x * 3.0).sum().backward()
+    (x * 1.0).backward(x.grad)
+    np.testing.assert_array_equal(gradient(x), [6.0, 6.0])
+
+
+def test_a_gradient_of_another_kind_is_refused(adapter: Device, host: Device) -> None:
+    x = ad.tensor([1.0], requires_grad=True, device=host)
+    with pytest.raises(GradientError, match="backward: a gradient is a tensor, not ndarray"):
+        (x * 1.0).backward(np.ones(1))  # type: ignore[arg-type]
+    with pytest.raises(gb.DeviceError, match="backward: operands are on two devices"):
+        (x * 1.0).backward(ad.tensor([1.0], device=adapter))
+    with pytest.raises(GradientError, match="grad: a gradient is a tensor, not int"):
+        x.grad = 0  # type: ignore[assignment]
+    with pytest.raises(GradientError, match=r"grad: the gradient has \(2,\) float32, the tensor \(1,\) float32"):
+        x.grad = ad.tensor([1.0, 2.0], device=host)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -189,3 +190,52 @@ def test_class_indices_from_the_host_are_checked_at_once(device: Device) -> None
     with pytest.raises(DtypeError, match="class indices are integers, not float64"):
         F.cross_entropy(logits, [0.0, 1.0])
     assert device.recorder.dispatches == before
+
+
+def test_integers_divide_as_floats(device: Device) -> None:
+    a, b = ad.tensor([7, 8]), ad.tensor([2, -4])
+    assert (a / b).tolist() == F.divide(a, b).tolist() == [3.5, -2.0]
+    assert (a + b).dtype is gb.int32
+
+
+@pytest.mark.no_poison
+def test_a_copy_stays_on_its_device_and_reads_nothing_back(adapter: Device, host: Device) -> None:
+    there = ad.tensor([1.0, 2.0], device=host)
+    assert ad.tensor(there).device is host
+    assert gb.array(there.array).device is host
+    here = ad.tensor([1.0, 2.0], device=adapter)
+    downloads = adapter.recorder.downloads
+    twin = ad.tensor(here)
+    assert adapter.recorder.downloads == downloads
+    here.add_(1.0)
+    assert twin.tolist() == [1.0, 2.0]
+
+
+def test_mistakes_get_a_sentence(device: Device) -> None:
+    x = ad.tensor([[1.0, 2.0]])
+    calls: list[tuple[Any, type[Exception], str]] = [
+        (lambda: F.exp(np.ones(2)), DtypeError, "exp: takes tensors, not ndarray; autodiff.tensor makes one"),
+        (lambda: gb.add(x.array, np.ones(2)), DtypeError, "add: takes arrays and numbers, not ndarray"),
+        (lambda: gb.multiply(x.array, np.float32(2)), DtypeError, "multiply: takes arrays and numbers, not float32"),
+        (lambda: x @ 2, ShapeError, "matmul: operands are matrices, not numbers"),
+        (lambda: x.sum(axis=0.0), ShapeError, "sum: an axis is an integer, not 0.0"),  # type: ignore[arg-type]
+        (lambda: x + 10**400, DtypeError, "add: the number does not fit float32"),
+        (lambda: F.add(1.0, 2.0), DtypeError, "add: at least one operand must be a tensor"),
+    ]
+    for call, error, text in calls:
+        with pytest.raises(error) as raised:
+            call()
+        assert text in str(raised.value)
+    assert F.where(np.array([[True, False]]), x, 0.0).tolist() == [[1.0, 0.0]]
+    assert x != None  # noqa: E711
+
+
+def test_deepcopy_copies_leaves(device: Device) -> None:
+    x = ad.tensor([1.0], requires_grad=True)
+    twin = copy.deepcopy(x)
+    assert twin.requires_grad
+    with ad.no_grad():
+        x.add_(1.0)
+    assert twin.tolist() == [1.0]
+    with pytest.raises(GradientError, match="deepcopy: this tensor is the result of an op"):
+        copy.deepcopy(x * 2.0)
