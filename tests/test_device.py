@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import warnings
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -112,6 +113,21 @@ def test_without_any_driver_a_program_runs_on_the_host_and_says_so() -> None:
     assert done.stdout == "[1.0]\n", done.stderr
     if sys.platform.startswith("linux"):
         assert "mesa-vulkan-drivers" in done.stderr
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Mesa is a Linux matter")
+def test_a_machine_without_a_home_keeps_a_shader_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MESA_SHADER_CACHE_DIR", raising=False)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    adapter_module._keep_a_shader_cache()
+    assert "MESA_SHADER_CACHE_DIR" not in os.environ
+    monkeypatch.setenv("HOME", str(tmp_path / "nobody"))
+    adapter_module._keep_a_shader_cache()
+    assert os.environ["MESA_SHADER_CACHE_DIR"].endswith("mesa-shader-cache")
+    monkeypatch.setenv("MESA_SHADER_CACHE_DIR", "mine")
+    adapter_module._keep_a_shader_cache()
+    assert os.environ["MESA_SHADER_CACHE_DIR"] == "mine"
 
 
 def test_one_adapter_is_one_device(adapter: GPUDevice) -> None:
