@@ -97,7 +97,7 @@ class Tensor(Operators):
         return self.array.tolist()
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        return self.array.__array__(dtype)
+        return self.array.__array__(dtype, copy)
 
     def __float__(self) -> float:
         return float(self.item())

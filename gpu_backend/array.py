@@ -90,6 +90,8 @@ class Array:
         return elements.astype(np.bool_) if self.dtype is bool_ else elements
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        if copy is False:
+            raise ValueError("the elements of an array lie on a device; numpy gets a copy of them")
         return self.numpy() if dtype is None else self.numpy().astype(dtype)
 
     def __len__(self) -> int:

@@ -10,7 +10,8 @@ How to add one
 
 The block holds, with the attributes of the op as keyword arguments:
 
-    name_spec(x, ...) -> Spec                        what comes out; ShapeError or DtypeError; pure
+    name_spec(x, ...) -> Spec                        what comes out; ShapeError or DtypeError; pure. Its docstring,
+                                                     which is the op's, has the formulas of y and dx
     name_host_forward(x, ...) -> (y, saved)          numpy, for any float type
     name_host_backward(dy, saved, needs) -> (dx, ...)
     name_forward(out, x, ...) -> (y, saved)          records kernels; ``out`` is what the spec said
@@ -57,6 +58,9 @@ class Op:
     host_backward: Callable[..., HostGradients] | None = None
     backward: Callable[..., Gradients] | None = None
     is_view: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "__doc__", self.spec.__doc__)
 
     def __call__(self, *inputs: Operand, **attributes: Any) -> Array:
         """The result alone."""

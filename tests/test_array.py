@@ -88,6 +88,8 @@ def test_numpy_is_a_copy(device: Device) -> None:
     assert x.tolist() == [1.0, 2.0]
     assert np.asarray(x).tolist() == [1.0, 2.0]
     assert np.asarray(x, dtype=np.float64).dtype == np.float64
+    with pytest.raises(ValueError, match="numpy gets a copy"):
+        x.__array__(copy=False)
 
 
 def test_repr_and_len(device: Device) -> None:

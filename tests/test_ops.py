@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +11,8 @@ import pytest
 from gradient_check import check_twin
 from op_table import TABLE, Fault, Row, Sample, on
 
+import autodiff as ad
+import autodiff.functional as F
 import gpu_backend as gb
 from gpu_backend import Device, Op, ops
 from gpu_backend.array import Array
@@ -124,6 +127,10 @@ def test_catalogue_and_table_are_the_same() -> None:
     assert len({op.name for op in ops.OPS}) == len(ops.OPS)
     for op in ops.OPS:
         assert getattr(gb, op.name) is op
+        assert op.__doc__
+        assert op.backward is None or re.search(r"d\w+'? ?=|d\w+_nc =", op.__doc__), (
+            f"{op.name}: no formula of the gradient"
+        )
 
 
 @pytest.fixture
@@ -181,6 +188,27 @@ def test_both_operands_may_be_one_array(op: Op, device: Device) -> None:
     x = np.array([[1.0, -2.0], [0.5, 4.0]], np.float32)
     a = gb.array(x)
     np.testing.assert_array_equal(op(a, a).numpy(), op.host_forward(x, x)[0])
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda t: t + t,
+        lambda t: t - t * 1.0,
+        lambda t: t * t,
+        lambda t: t / t * t,
+        lambda t: t @ t,
+        lambda t: F.matmul(t, t, transpose_a=True),
+        lambda t: F.matmul(t, t, transpose_b=True),
+        lambda t: F.linear(t, t),
+        lambda t: F.where(t > 1.0, t, t),
+        lambda t: F.mse(t, t * 2.0),
+    ],
+)
+def test_gradients_where_all_arguments_are_one_tensor(function: Any, device: Device) -> None:
+    """P-LM10 and the backward: each use adds its share."""
+    t = ad.tensor(np.random.default_rng(0).uniform(0.5, 2, (4, 4)), requires_grad=True)
+    ad.gradient_check(function, t)
 
 
 def test_all_arguments_may_be_one_array(device: Device) -> None:

@@ -50,7 +50,7 @@ def _broadcast_spec(op: str, dtype: DType, *operands: HasSpec | Scalar) -> Spec:
 # Functions of one array. y = value(x); dx = dy * slope(saved), with x or y saved.
 
 
-def _unary(name: str, value: HostFunction, slope: HostFunction, saves: str) -> Op:
+def _unary(name: str, formula: str, value: HostFunction, slope: HostFunction, saves: str) -> Op:
     prelude = (
         f"fn value(x: f32) -> f32 {{ return {name}_value(x); }}\n"
         f"fn slope(v: f32) -> f32 {{ return {name}_slope(v); }}\n"
@@ -82,6 +82,7 @@ def _unary(name: str, value: HostFunction, slope: HostFunction, saves: str) -> O
         dy.device.recorder.record_over(kernel, -(-size // 4), dy=dy, saved=saved[0], dx=dx, size=size)
         return (dx,)
 
+    spec.__doc__ = f"{formula}. Elementwise, float32."
     return Op(name, spec, host_forward, forward, host_backward, backward)
 
 
@@ -90,23 +91,29 @@ def _sigmoid(x: HostArray) -> HostArray:
     return np.asarray(np.where(x < 0, small, 1.0) / (1.0 + small), x.dtype)
 
 
-exp = _unary("exp", np.exp, lambda y: y, saves="y")
-log = _unary("log", np.log, lambda x: 1.0 / x, saves="x")
-sqrt = _unary("sqrt", np.sqrt, lambda y: 0.5 / y, saves="y")
-tanh = _unary("tanh", np.tanh, lambda y: 1.0 - y * y, saves="y")
-sigmoid = _unary("sigmoid", _sigmoid, lambda y: y * (1.0 - y), saves="y")
-relu = _unary("relu", lambda x: np.maximum(x, 0), lambda y: ((y > 0) | np.isnan(y)).astype(y.dtype), saves="y")
+exp = _unary("exp", "y = e^x; dx = dy y", np.exp, lambda y: y, saves="y")
+log = _unary(
+    "log", "y = the natural logarithm of x, -inf at 0, NaN below; dx = dy / x", np.log, lambda x: 1.0 / x, saves="x"
+)
+sqrt = _unary("sqrt", "y = the square root of x, NaN below 0; dx = dy / (2 y)", np.sqrt, lambda y: 0.5 / y, saves="y")
+tanh = _unary("tanh", "y = tanh(x); dx = dy (1 - y^2)", np.tanh, lambda y: 1.0 - y * y, saves="y")
+sigmoid = _unary("sigmoid", "y = 1 / (1 + e^-x); dx = dy y (1 - y)", _sigmoid, lambda y: y * (1.0 - y), saves="y")
+relu = _unary(
+    "relu",
+    "y = max(x, 0); dx = dy where y > 0, else 0",
+    lambda x: np.maximum(x, 0),
+    lambda y: ((y > 0) | np.isnan(y)).astype(y.dtype),
+    saves="y",
+)
 
 # What linear may apply to its result: functions whose slope is told from y.
 ACTIVATIONS = {op.name: op for op in (tanh, sigmoid, relu)}
 
-_negative_float = _unary("negative", np.negative, lambda x: np.full_like(x, -1), saves="x")
-
-
-# negative: y = -x, for integers 0 - x, which wraps around; dx = -dy. Nothing is saved.
+_negative_float = _unary("negative", "y = -x; dx = -dy", np.negative, lambda x: np.full_like(x, -1), saves="x")
 
 
 def negative_spec(x: HasSpec) -> Spec:
+    """y = -x, for integers 0 - x, which wraps around; dx = -dy."""
     if x.dtype is bool_:
         raise DtypeError("negative: takes numbers, not bool")
     return Spec(x.shape, x.dtype)
@@ -139,7 +146,7 @@ negative = Op(
 Slope = HostPair | Literal[1, -1]
 
 
-def _binary(name: str, value: HostPair, left: Slope, right: Slope) -> Op:
+def _binary(name: str, formula: str, value: HostPair, left: Slope, right: Slope) -> Op:
     """``left`` and ``right``, the partial derivatives, are functions of both operands or a constant 1 or -1.
 
     Where one is a function the operands are saved, and binary.wgsl has it as ``<name>_left`` or ``<name>_right``.
@@ -179,16 +186,20 @@ def _binary(name: str, value: HostPair, left: Slope, right: Slope) -> Op:
         made = [one(side, slopes[side], saved[2 + side]) if needs[side] else None for side in (0, 1)]
         return made[0], made[1]
 
+    spec.__doc__ = f"{formula}, each summed to its shape. Broadcast; either operand may be a number."
     return Op(name, spec, host_forward, forward, host_backward, backward)
 
 
-add = _binary("add", np.add, 1, 1)
-subtract = _binary("subtract", np.subtract, 1, -1)
-multiply = _binary("multiply", np.multiply, lambda a, b: b, lambda a, b: a)
-_divide = _binary("divide", np.divide, lambda a, b: 1.0 / b, lambda a, b: -(a / b) / b)
+add = _binary("add", "y = a + b; da = dy, db = dy", np.add, 1, 1)
+subtract = _binary("subtract", "y = a - b; da = dy, db = -dy", np.subtract, 1, -1)
+multiply = _binary("multiply", "y = a b; da = dy b, db = dy a", np.multiply, lambda a, b: b, lambda a, b: a)
+_divide = _binary(
+    "divide", "y = a / b; da = dy / b, db = -dy a / b^2", np.divide, lambda a, b: 1.0 / b, lambda a, b: -(a / b) / b
+)
 
 
 def divide_spec(a: HasSpec | Scalar, b: HasSpec | Scalar) -> Spec:
+    """y = a / b, float32, broadcast; da = dy / b, db = -dy a / b^2, each summed to its shape."""
     require_float("divide", a, b)
     return _divide.spec(a, b)
 
@@ -214,7 +225,7 @@ def _common_type(op: str, a: HasSpec | Scalar, b: HasSpec | Scalar) -> DType:
 # Comparisons: bool; no gradient. A comparison with NaN is false, except not_equal, which is true.
 
 
-def _comparison(name: str, value: HostPair) -> Op:
+def _comparison(name: str, sign: str, value: HostPair) -> Op:
     def spec(a: HasSpec | Scalar, b: HasSpec | Scalar) -> Spec:
         _common_type(name, a, b)
         return _broadcast_spec(name, bool_, a, b)
@@ -225,21 +236,24 @@ def _comparison(name: str, value: HostPair) -> Op:
     def forward(out: Spec, a: Operand, b: Operand) -> tuple[Array, Saved]:
         return record_pair(name, "forward", out, a, b), ()
 
+    nan = "true" if name == "not_equal" else "false"
+    spec.__doc__ = f"a {sign} b as bool, broadcast; {nan} where an operand is NaN. No gradient."
     return Op(name, spec, host_forward, forward)
 
 
-equal = _comparison("equal", np.equal)
-not_equal = _comparison("not_equal", np.not_equal)
-less = _comparison("less", np.less)
-less_equal = _comparison("less_equal", np.less_equal)
-greater = _comparison("greater", np.greater)
-greater_equal = _comparison("greater_equal", np.greater_equal)
-
-
-# where: y = a where condition, else b; da = dy where condition, else 0, summed to the shape of a; db the rest.
+equal = _comparison("equal", "==", np.equal)
+not_equal = _comparison("not_equal", "!=", np.not_equal)
+less = _comparison("less", "<", np.less)
+less_equal = _comparison("less_equal", "<=", np.less_equal)
+greater = _comparison("greater", ">", np.greater)
+greater_equal = _comparison("greater_equal", ">=", np.greater_equal)
 
 
 def where_spec(condition: HasSpec, a: HasSpec | Scalar, b: HasSpec | Scalar) -> Spec:
+    """y = a where the condition holds, else b, broadcast; da = dy where it holds, else 0, summed to the shape of a.
+
+    The condition is bool; a or b may be a number. NaN keeps its bits.
+    """
     if getattr(condition, "dtype", None) is not bool_:
         raise DtypeError(f"where: the condition is bool, not {getattr(condition, 'dtype', condition)}")
     if isinstance(a, bool | int | float) and isinstance(b, bool | int | float):
@@ -305,11 +319,12 @@ def _choose(out: Spec, condition: Array, a: Operand, b: Operand) -> Array:
     return y
 
 
-# astype: the nearest value of another type. float32 to an integer cuts towards zero, stops at the ends of the range and
-# makes 0 of NaN; anything to bool is "not zero". A result that is not float has no gradient; dx = dy otherwise.
-
-
 def astype_spec(x: HasSpec, dtype: DTypeLike) -> Spec:
+    """The nearest value of another type; dx = dy between floats, and no gradient otherwise.
+
+    float32 to an integer cuts towards zero, stops at the ends of the range and makes 0 of NaN; anything to bool is "not
+    zero"; integers keep their bits.
+    """
     return Spec(x.shape, as_dtype(dtype))
 
 

@@ -13,13 +13,15 @@ from .reduction import mean, sum
 
 REDUCTIONS = ("mean", "sum", "none")
 
-# cross_entropy of logits x (N, C) and class indices t (N,), int32. With m_n = max_c x_nc and
-# l_n = log sum_c exp(x_nc - m_n): loss_n = l_n - (x_nt - m_n), and dx_nc = (exp(x_nc - m_n - l_n) - [c = t_n]) dloss_n,
-# divided by N for the mean. m_n and l_n are saved side by side. A class index outside 0 .. C-1 is an IndexError: at
-# once on the host; on an adapter at the next read-back, where the loss of that row is NaN and its gradient 0.
-
 
 def cross_entropy_spec(logits: HasSpec, targets: HasSpec, reduction: str = "mean") -> Spec:
+    """Cross entropy of logits x (N, C) and class indices t (N,), int32; a mean, a sum, or (N,) for "none".
+
+    With m_n = max_c x_nc and l_n = log sum_c exp(x_nc - m_n): loss_n = l_n - (x_nt - m_n), and
+    dx_nc = (exp(x_nc - m_n - l_n) - [c = t_n]) dloss_n, divided by N for the mean. m and l are saved side by side.
+    A class index outside 0 .. C-1 is an IndexError: at once on the host; on an adapter at the next read-back, where the
+    loss of that row is NaN and its gradient 0. The mean over no rows is NaN.
+    """
     require_float("cross_entropy", logits)
     if targets.dtype is not int32:
         raise DtypeError(f"cross_entropy: class indices are int32, not {targets.dtype}")

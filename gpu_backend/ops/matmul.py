@@ -111,10 +111,12 @@ def _host(x: HostArray, transposed: bool) -> HostArray:
     return np.swapaxes(x, -1, -2) if transposed else x
 
 
-# matmul: y = a' b', a' = a or its transpose. da' = dy b'^T, db' = a'^T dy, each summed over broadcast stacks.
-
-
 def matmul_spec(a: HasSpec, b: HasSpec, transpose_a: bool = False, transpose_b: bool = False) -> Spec:
+    """y = a' b' of (..., M, K) and (..., K, N), float32; a' is a or, with ``transpose_a``, its transpose, b' likewise.
+
+    The leading dimensions broadcast. da' = dy b'^T and db' = a'^T dy, each summed over what was broadcast.
+    ShapeError if the inner extents differ, or an operand has fewer than two dimensions.
+    """
     if isinstance(a, int | float) or isinstance(b, int | float):
         raise ShapeError("matmul: operands are matrices, not numbers; multiply scales")
     require_float("matmul", a, b)
@@ -181,11 +183,12 @@ def _right_gradient(dy: Array, a: Array, b: Array, transpose_a: bool, transpose_
 matmul = Op("matmul", matmul_spec, matmul_host_forward, matmul_forward, matmul_host_backward, matmul_backward)
 
 
-# linear: y = activation(x weight^T + bias), x (..., K), weight (N, K), bias (N,) or None, y (..., N).
-# dz = dy activation'(y); dx = dz weight, dweight = dz^T x, dbias = dz summed over rows.
-
-
 def linear_spec(x: HasSpec, weight: HasSpec, bias: HasSpec | None = None, activation: str | None = None) -> Spec:
+    """y = activation(x weight^T + bias): x (..., K), weight (N, K), bias (N,) or None, y (..., N), float32.
+
+    ``activation`` is None, "relu", "tanh" or "sigmoid". With dz = dy activation'(y): dx = dz weight, dweight = dz^T x,
+    dbias = dz summed over rows.
+    """
     require_float("linear", x, weight, bias)
     if len(weight.shape) != 2:
         raise ShapeError(f"linear: the weight has shape (out_features, in_features), not {weight.shape}")

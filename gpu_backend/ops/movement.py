@@ -75,10 +75,11 @@ def full(
     return y
 
 
-# reshape: y has the elements of x in row-major order; dx = dy in the shape of x. Shares the memory of x.
-
-
 def reshape_spec(x: HasSpec, shape: int | Iterable[int]) -> Spec:
+    """The elements of x in row-major order in another shape, of which one extent may be -1; dx = dy in the shape of x.
+
+    The result shares the memory of x. ShapeError unless the number of elements is the same.
+    """
     return Spec(reshaped(x.shape, shape), x.dtype)
 
 
@@ -109,10 +110,11 @@ reshape = Op(
 )
 
 
-# permute_dims: y[i_p0, i_p1, ...] = x[i_0, i_1, ...]; dx = dy under the inverse permutation.
-
-
 def permute_dims_spec(x: HasSpec, axes: Sequence[int]) -> Spec:
+    """y[i_p0, i_p1, ...] = x[i_0, i_1, ...] for axes p, a copy; dx = dy under the inverse permutation.
+
+    ShapeError unless ``axes`` names every dimension once.
+    """
     order = _order(len(x.shape), axes)
     return Spec(tuple(x.shape[axis] for axis in order), x.dtype)
 
@@ -157,10 +159,11 @@ def _inverse(order: Shape) -> Shape:
     return tuple(order.index(axis) for axis in range(len(order)))
 
 
-# broadcast_to: x repeated along new and along unit dimensions; dx = dy summed over them.
-
-
 def broadcast_to_spec(x: HasSpec, shape: int | Iterable[int]) -> Spec:
+    """x repeated along new and along unit dimensions, a copy; dx = dy summed over them.
+
+    ShapeError unless the shape of x broadcasts to ``shape``.
+    """
     target = as_shape("broadcast_to", shape)
     if len(target) < len(x.shape) or broadcast_shapes("broadcast_to", x.shape, target) != target:
         raise ShapeError(f"broadcast_to: {x.shape} does not broadcast to {target}")

@@ -45,11 +45,11 @@ def _spec(name: str, x: HasSpec, axis: int) -> Spec:
     return Spec(x.shape, float32)
 
 
-# softmax: y = exp(x - m) / sum exp(x - m) along axis, m = max x. dx = y (dy - sum(dy y)).
-# A slice of -inf alone gives NaN, as in PyTorch.
-
-
 def softmax_spec(x: HasSpec, axis: int = -1) -> Spec:
+    """y = exp(x - m) / sum exp(x - m) along ``axis``, m = max x; dx = y (dy - sum(dy y)).
+
+    A slice of -inf alone has no distribution and gives NaN, as in PyTorch.
+    """
     return _spec("softmax", x, axis)
 
 
@@ -80,10 +80,8 @@ def softmax_backward(dy: Array, saved: Saved, needs: Needs) -> Gradients:
 softmax = Op("softmax", softmax_spec, softmax_host_forward, softmax_forward, softmax_host_backward, softmax_backward)
 
 
-# log_softmax: y = x - m - log sum exp(x - m) along axis. dx = dy - exp(y) sum(dy).
-
-
 def log_softmax_spec(x: HasSpec, axis: int = -1) -> Spec:
+    """y = x - m - log sum exp(x - m) along ``axis``, m = max x; dx = dy - exp(y) sum(dy)."""
     return _spec("log_softmax", x, axis)
 
 

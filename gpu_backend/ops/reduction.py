@@ -140,10 +140,11 @@ def _spread_host(dy: HostArray, shape: Shape, axes: Shape) -> HostArray:
     return np.broadcast_to(dy.reshape(reduced_shape(shape, axes, keepdims=True)), shape).copy()
 
 
-# sum: y = sum of x over axes; dx = dy repeated along them. bool is counted as int32; integers wrap around.
-
-
 def sum_spec(x: HasSpec, axis: Axis = None, keepdims: bool = False) -> Spec:
+    """y = the sum of x over ``axis`` (one, several, or None for all); dx = dy repeated along it.
+
+    bool is counted as int32; integers wrap around. 0 over nothing.
+    """
     axes = normalize_axes("sum", axis, len(x.shape))
     return Spec(reduced_shape(x.shape, axes, keepdims), int32 if x.dtype is bool_ else x.dtype)
 
@@ -170,10 +171,11 @@ def sum_backward(dy: Array, saved: Saved, needs: Needs) -> Gradients:
 sum = Op("sum", sum_spec, sum_host_forward, sum_forward, sum_host_backward, sum_backward)
 
 
-# mean: y = sum of x over axes / n; dx = dy / n repeated along them. NaN over nothing.
-
-
 def mean_spec(x: HasSpec, axis: Axis = None, keepdims: bool = False) -> Spec:
+    """y = the sum of x over ``axis`` divided by their number n, float32; dx = dy / n repeated along it.
+
+    NaN over nothing.
+    """
     require_float("mean", x)
     return Spec(reduced_shape(x.shape, normalize_axes("mean", axis, len(x.shape)), keepdims), float32)
 
@@ -205,11 +207,11 @@ def _count(shape: Shape, axes: Shape) -> int:
     return size_of(tuple(shape[axis] for axis in axes))
 
 
-# max: y = largest x over axes, NaN if there is one; dx = dy shared equally by the elements that reach it.
-# Over nothing it raises. The convention for ties is that of PyTorch's amax.
-
-
 def max_spec(x: HasSpec, axis: Axis = None, keepdims: bool = False) -> Spec:
+    """y = the largest x over ``axis``, NaN if there is one; dx = dy shared equally by the elements that reach it.
+
+    The convention for ties is that of PyTorch's amax. ShapeError over nothing.
+    """
     axes = normalize_axes("max", axis, len(x.shape))
     if x.dtype is bool_:
         raise DtypeError("max: takes numbers, not bool; convert with astype")
