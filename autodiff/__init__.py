@@ -13,6 +13,8 @@ from gpu_backend.device import default_device as default_device
 from gpu_backend.device import device as device
 from gpu_backend.device import set_default_device as set_default_device
 
+from . import checkpoint as checkpoint
+from . import data as data
 from . import functional as functional
 from . import nn as nn
 from . import optim as optim

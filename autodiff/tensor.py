@@ -28,14 +28,14 @@ class Tensor(Operators):
     the gradient of a tensor that the user made. Comparison is elementwise, hashing is by identity.
     """
 
-    __slots__ = ("__weakref__", "_entry", "_grad", "array", "requires_grad")
+    __slots__ = ("__weakref__", "_entry", "_grad", "_requires_grad", "array")
     __array_ufunc__ = None  # numpy arrays on the left of an operator leave it to us
 
     def __init__(self, array: Array, requires_grad: bool = False) -> None:
         if requires_grad and not array.dtype.is_float:
             raise DtypeError(f"a gradient exists for float32 only, not for {array.dtype}")
         self.array = array
-        self.requires_grad = requires_grad
+        self._requires_grad = requires_grad
         self._grad: Tensor | None = None
         self._entry: Entry | None = None
 
@@ -65,6 +65,15 @@ class Tensor(Operators):
     def size(self) -> int:
         """The number of elements."""
         return self.array.size
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether a gradient of this tensor, or of one it was made from, is wanted."""
+        return self._requires_grad
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        self.requires_grad_(value)
 
     @property
     def is_leaf(self) -> bool:
@@ -104,6 +113,9 @@ class Tensor(Operators):
 
     def __int__(self) -> int:
         return int(self.item())
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if spec else str(self)
 
     def __bool__(self) -> bool:
         if self.size != 1:
@@ -175,7 +187,7 @@ class Tensor(Operators):
             raise GradientError("requires_grad_: this tensor is the result of an op; ask before the op, or detach()")
         if requires_grad and not self.dtype.is_float:
             raise DtypeError(f"a gradient exists for float32 only, not for {self.dtype}")
-        self.requires_grad = requires_grad
+        self._requires_grad = requires_grad
         return self
 
     def detach(self) -> Tensor:
@@ -198,7 +210,7 @@ class Tensor(Operators):
         if self._entry is not None:
             raise GradientError("deepcopy: this tensor is the result of an op; copy detach()")
         result = type(self)(update.copy(self.array))
-        result.requires_grad = self.requires_grad
+        result._requires_grad = self._requires_grad
         memo[id(self)] = result
         return result
 
@@ -233,6 +245,26 @@ class Tensor(Operators):
     def zero_(self) -> Tensor:
         """Set every element to 0; returns itself."""
         return self.copy_(0)
+
+    def __iadd__(self, other: Any) -> Tensor:
+        return self._augmented("add_", ops.add, other)
+
+    def __isub__(self, other: Any) -> Tensor:
+        return self._augmented("sub_", ops.subtract, other)
+
+    def __imul__(self, other: Any) -> Tensor:
+        return self._augmented("mul_", ops.multiply, other)
+
+    def __itruediv__(self, other: Any) -> Tensor:
+        return self._augmented("div_", ops.divide, other)
+
+    def _augmented(self, name: str, op: Op, other: Any) -> Tensor:
+        """``self op= other``: in place, but a new tensor where the result belongs on the tape, as in ``total += loss``,
+        unless self is a leaf that wants a gradient."""
+        recorded = (isinstance(other, Tensor) and other._requires_grad) or self._entry is not None
+        if is_grad_enabled() and recorded and not (self._requires_grad and self._entry is None):
+            return apply_promoted(op, self, other)
+        return self._in_place(name, op, other)
 
     def _in_place(self, name: str, op: Op, other: Any) -> Tensor:
         self._forbid_recording(name, other)
@@ -278,7 +310,7 @@ def apply(op: Op, *inputs: Tensor | Scalar | None, **attributes: Any) -> Tensor:
         if isinstance(x, Tensor):
             arrays.append(x.array)
             device = x.array.device
-            wanted = wanted or x.requires_grad
+            wanted = wanted or x._requires_grad
         elif isinstance(x, bool | int | float | None):
             arrays.append(x)
         else:
@@ -289,9 +321,9 @@ def apply(op: Op, *inputs: Tensor | Scalar | None, **attributes: Any) -> Tensor:
         y, saved = op.run(arrays, attributes)
         result = Tensor(y)
         if wanted and y.dtype.is_float and is_grad_enabled():
-            nodes = [(x._entry or x) if isinstance(x, Tensor) and x.requires_grad else None for x in inputs]
+            nodes = [(x._entry or x) if isinstance(x, Tensor) and x._requires_grad else None for x in inputs]
             result._entry = Entry(op, nodes, [x.shape if isinstance(x, Tensor) else None for x in inputs], saved)
-            result.requires_grad = True
+            result._requires_grad = True
     return result
 
 

@@ -109,7 +109,9 @@ def empty(
     shape: int | Iterable[int], dtype: DTypeLike = float32, device: str | Device | None = None, label: str = ""
 ) -> Array:
     """An array whose elements are anything. ``label`` is what errors call its memory."""
-    return allocate(as_shape("empty", shape), as_dtype(dtype), find_device(device), label)
+    target = find_device(device)
+    with target.lock:
+        return allocate(as_shape("empty", shape), as_dtype(dtype), target, label)
 
 
 def allocate(shape: Shape, dtype: DType, device: Device, label: str) -> Array:
@@ -156,7 +158,8 @@ def host_elements(data: npt.ArrayLike | Array, dtype: DTypeLike | None = None) -
         limits = np.iinfo(wanted.name)
         if elements.dtype.kind == "f" and elements.size and not np.array_equal(elements, np.trunc(elements)):
             raise DtypeError(f"array: {elements.dtype} holds numbers that are not whole; they do not fit {wanted}")
-        if elements.size and not (elements.min() >= limits.min and elements.max() <= limits.max):
+        # As float64: in float32 the ends of the range round to numbers outside it.
+        if elements.size and not (float(elements.min()) >= limits.min and float(elements.max()) <= limits.max):
             raise DtypeError(f"array: {elements.dtype} holds numbers outside the range of {wanted}")
     with np.errstate(over="ignore"):  # a float64 past float32's range becomes infinity, as in numpy
         return elements.astype(wanted.numpy)

@@ -8,6 +8,7 @@ next flush (``dispatch.Recorder.upload`` knows). Destruction waits until no unsu
 from __future__ import annotations
 
 import heapq
+import itertools
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -83,10 +84,11 @@ class Storage:
         """Take over the memory of ``other`` and give back the own, as a change in place. Not for persistent storage."""
         self.check()
         other.check()
-        self.pool.finalized.append((self.buffer, self.generation))
+        own = self.buffer, self.generation
+        other.buffer.count += 1
         self.buffer, self.generation = other.buffer, other.generation
-        self.buffer.count += 1
         self.version += 1
+        self.pool.finalized.append(own)  # last: interrupted before, it leaks a buffer, but frees none in use
 
 
 @dataclass(frozen=True)
@@ -110,12 +112,13 @@ class BufferPool:
         self._free: dict[int, list[tuple[int, Buffer]]] = {}
         self._classes: dict[int, int] = {}
         self._doomed: list[Buffer] = []
-        self._serial = 0
+        self._serials = itertools.count()
         self.finalized: deque[tuple[Buffer, int]] = deque()
         self.epoch = 0
         self.has_pending = False
         self.on_take: Callable[[Storage], None] | None = None
         self.on_destroy: Callable[[Buffer], None] | None = None
+        self.on_pressure: Callable[[], None] | None = None
         self.in_use_bytes = self.reserved_bytes = self.peak_bytes = 0
         self.created = self.destroyed = self.reused = 0
 
@@ -129,9 +132,8 @@ class BufferPool:
             buffer = heapq.heappop(free)[1]
             self.reused += 1
         else:
-            memory = self._allocator.create(wanted, f"buffer {self._serial} of {wanted} bytes")
-            buffer = Buffer(memory, wanted, self._serial)
-            self._serial += 1
+            serial = next(self._serials)
+            buffer = Buffer(self._create(wanted, f"buffer {serial} of {wanted} bytes"), wanted, serial)
             self.created += 1
             self.reserved_bytes += wanted
         buffer.count = 1
@@ -142,6 +144,16 @@ class BufferPool:
         if self.on_take is not None:
             self.on_take(storage)
         return storage
+
+    def _create(self, nbytes: int, label: str) -> Any:
+        """Memory from the system; where there is none left, what is free is given back first."""
+        try:
+            return self._allocator.create(nbytes, label)
+        except OutOfMemoryError:
+            if self.on_pressure is not None:
+                self.on_pressure()
+            self.trim()
+            return self._allocator.create(nbytes, label)
 
     def size_class(self, nbytes: int, label: str = "") -> int:
         """The bytes of the buffer that serves ``nbytes``: a power of two or one and a half of one, at least 256."""

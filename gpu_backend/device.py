@@ -78,6 +78,7 @@ class GPUDevice(Device):
         self.pipelines = PipelineCache(self.gpu)
         self.recorder = GPURecorder(self.gpu, self.pool)
         self.pool.on_destroy = self.recorder.bind_groups.drop
+        self.pool.on_pressure = self.recorder.flush
 
     @property
     def summary(self) -> str:
@@ -114,13 +115,13 @@ class _GPUAllocator:
 
         self._gpu = gpu
         self._usage = wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.COPY_SRC | wgpu.BufferUsage.COPY_DST
-        self._out_of_memory = wgpu.GPUOutOfMemoryError
+        self._error = wgpu.GPUError  # wgpu-native reports a lack of memory as a validation error
         self.largest_buffer = min(limits["max-buffer-size"], limits["max-storage-buffer-binding-size"]) // 16 * 16
 
     def create(self, nbytes: int, label: str) -> Any:
         try:
             return self._gpu.create_buffer(label=label, size=nbytes, usage=self._usage)
-        except self._out_of_memory as error:
+        except self._error as error:
             raise OutOfMemoryError(f"no memory for a buffer of {nbytes} bytes: {error}") from error
 
     def destroy(self, memory: Any) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .buffer_pool import Buffer, BufferPool, Storage
-from .errors import DeviceError, ShaderError
+from .errors import DeviceError, OutOfMemoryError, ShaderError
 from .pipeline import BindGroupCache, Kernel
 from .shader import PARAMS_NBYTES
 
@@ -147,8 +147,8 @@ class GPURecorder(Recorder):
         group = self.bind_groups.get(tuple(key)) or self.bind_groups.create(kernel, buffers, self._uniforms)
         for buffer in buffers:
             buffer.recorded_in = epoch
-        commands.append((kernel, group, offset, x, y))
         pool.has_pending = True
+        commands.append((kernel, group, offset, x, y))
         self.dispatches += 1
 
     def upload(self, storage: Storage, data: Bytes) -> None:
@@ -221,11 +221,17 @@ class GPURecorder(Recorder):
         compute.end()
 
     def _staging_buffer(self, nbytes: int) -> Any:
+        import wgpu
+
         if self._staging is None or self._staging.size < nbytes:
-            if self._staging is not None:
-                self._staging.destroy()
-            size = max(1 << (nbytes - 1).bit_length(), 4096)
-            self._staging = self._gpu.create_buffer(label="staging", size=size, usage=self._staging_usage)
+            old, self._staging = self._staging, None
+            if old is not None:
+                old.destroy()
+            size = max(1 << (nbytes - 1).bit_length(), 4096) if nbytes <= KEPT_STAGING_NBYTES else nbytes
+            try:
+                self._staging = self._gpu.create_buffer(label="staging", size=size, usage=self._staging_usage)
+            except wgpu.GPUError as error:
+                raise OutOfMemoryError(f"no memory to read {nbytes} bytes back: {error}") from error
         return self._staging
 
     def _raise_fault(self, fault: npt.NDArray[np.uint32]) -> None:

@@ -171,7 +171,7 @@ def _buffer_type(binding: Binding) -> str:
 class BindGroupCache:
     """Bind groups of one device by layout and buffers; a destroyed buffer takes its bind groups along."""
 
-    CAPACITY = 16384
+    CAPACITY = 4096
 
     def __init__(self, gpu: Any) -> None:
         self._gpu = gpu

@@ -64,6 +64,9 @@ def test_what_does_not_fit_raises(device: Device) -> None:
         gb.array([2**31])
     with pytest.raises(DtypeError, match="int64 holds numbers outside the range of uint32"):
         gb.array([-1], dtype="uint32")
+    for edge, dtype in ((2.0**31, "int32"), (2.0**32, "uint32")):
+        with pytest.raises(DtypeError, match="float32 holds numbers outside the range"):
+            gb.array(np.float32([edge]), dtype)
     with pytest.raises(DtypeError, match="float64 holds numbers that are not whole"):
         gb.array([0.5], dtype="int32")
     for foreign in (np.array([1j]), np.array(["a"]), np.array([None])):

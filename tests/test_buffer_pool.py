@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import sys
+import threading
 from typing import Any
 
 import numpy as np
@@ -253,3 +255,42 @@ def test_memory_shared_by_assignment_is_left_before_a_write_where_it_lies(device
     optim.SGD([p], lr=1.0).step()
     assert p.tolist() == [2.0, 3.0]
     assert y.tolist() == [3.0, 4.0]
+
+
+def test_free_buffers_are_given_back_before_memory_runs_out() -> None:
+    """M8: what is free is destroyed and the request tried once more; then the error comes, and the next request works."""
+
+    class Small(Fake):
+        def create(self, nbytes: int, label: str) -> Any:
+            if len(self.live) >= 2:
+                raise OutOfMemoryError("full")
+            return super().create(nbytes, label)
+
+    pool = BufferPool(Small())
+    first, second = pool.take(1000), pool.take(2000)
+    del second
+    third = pool.take(5000)
+    assert pool.stats().destroyed == 1
+    with pytest.raises(OutOfMemoryError, match="full"):
+        pool.take(9000)
+    del third
+    assert pool.take(100).buffer.nbytes == 256
+    assert first.buffer.nbytes == 1024
+
+
+def test_threads_that_take_get_buffers_of_their_own(adapter: Any) -> None:
+    kept: list[Any] = []
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [
+            threading.Thread(target=lambda: kept.extend(gb.empty(1, device=adapter) for _ in range(200)))
+            for _ in range(8)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert len({x.storage.buffer.serial for x in kept}) == len(kept) == 1600

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import gpu_backend as gb
-from gpu_backend import Device, DeviceError, ShaderError
+from gpu_backend import Device, DeviceError, OutOfMemoryError, ShaderError
 from gpu_backend.array import write
 from gpu_backend.device import GPUDevice
 from gpu_backend.dispatch import MAX_RECORDED, fold
@@ -179,3 +179,26 @@ def test_params_that_do_not_fit_are_named(adapter: GPUDevice) -> None:
     kernel = adapter.kernel("update", "accumulate")
     with pytest.raises(ShaderError, match="these Params do not fit"):
         adapter.recorder.record(kernel, 1, x=x, y=y, size=-1, slot=0)
+
+
+@pytest.mark.no_poison
+def test_a_read_for_which_there_is_no_memory_leaves_the_next_one_alone(
+    adapter: GPUDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import wgpu
+
+    x = gb.array(np.ones(2**20, np.float32), device=adapter)
+    small = gb.array([3.0], device=adapter)
+
+    def refuse(**options: object) -> None:
+        raise wgpu.GPUValidationError("Not enough memory left.")
+
+    small.numpy()
+    with monkeypatch.context() as patch:
+        patch.setattr(adapter.recorder._gpu, "create_buffer", refuse)
+        with pytest.raises(OutOfMemoryError, match="no memory to read"):
+            x.numpy()
+        with pytest.raises(OutOfMemoryError, match="no memory for a buffer"):
+            gb.empty(2**19 + 5, device=adapter)
+    assert small.item() == 3.0
+    assert x.numpy().sum() == 2**20

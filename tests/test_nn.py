@@ -166,3 +166,20 @@ def test_a_state_of_another_type_names_the_parameter(host: Device) -> None:
     m = nn.Linear(1, 1, device=host)
     with pytest.raises(CheckpointError, match="the state does not fit Linear: weight: array: elements of type complex"):
         m.load_state_dict({"weight": np.ones((1, 1), complex), "bias": np.ones(1, np.float32)})
+
+
+def test_a_parameter_is_not_replaced_by_a_tensor(device: Device) -> None:
+    m = nn.Linear(2, 2)
+    with pytest.raises(TypeError, match="Linear.weight is a parameter; change it in place under no_grad"):
+        m.weight = m.weight * 2.0  # type: ignore[assignment]
+    m.weight = nn.Parameter(np.ones((2, 2)))
+    with ad.no_grad():
+        m.weight -= 1.0  # type: ignore[assignment]
+    assert m.state_dict()["weight"].tolist() == [[0.0, 0.0], [0.0, 0.0]]
+
+
+def test_only_numbered_modules_are_called_in_sequence(device: Device) -> None:
+    m = nn.Sequential(nn.Linear(2, 2))
+    m.extra = nn.Linear(2, 9)
+    assert len(m) == 1
+    assert m(ad.tensor([[1.0, 2.0]])).shape == (1, 2)

@@ -8,6 +8,7 @@ import pytest
 import autodiff as ad
 import autodiff.functional as F
 import gpu_backend as gb
+from autodiff import nn
 from gpu_backend import Device
 from gpu_backend.device import GPUDevice
 
@@ -254,3 +255,30 @@ def test_a_class_index_out_of_range_gives_no_gradient(adapter: GPUDevice) -> Non
     with pytest.raises(IndexError, match="index 7 is out of range for 3"):
         logits.grad.numpy()
     np.testing.assert_allclose(logits.grad.numpy(), [[0, 0, 0], [1 / 6, -1 / 3, 1 / 6]], rtol=1e-6)
+
+
+def test_long_products_stay_accurate(device: Device) -> None:
+    """P-WN13's kind: a weight gradient over 200,000 rows."""
+    rows = 200_000
+    x = ad.tensor(np.full((rows, 1), 0.1, np.float32))
+    layer = nn.Linear(1, 1)
+    layer(x).sum().backward()
+    assert layer.weight.grad is not None
+    assert layer.bias is not None
+    assert layer.bias.grad is not None
+    assert layer.weight.grad.item() == pytest.approx(float(np.float32(0.1)) * rows, rel=1e-5)
+    assert layer.bias.grad.item() == rows
+
+
+def test_division_by_the_number_zero_and_empty_layers(device: Device) -> None:
+    x = ad.tensor([1.0, -1.0], requires_grad=True)
+    (x / 0).sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [np.inf, np.inf]
+    for shape in ((0, 3), (2, 0)):
+        w = ad.tensor(np.ones(shape), requires_grad=True)
+        y = F.linear(ad.tensor(np.ones((4, shape[1]))), w)
+        y.backward(ad.tensor(np.ones((4, shape[0]))))
+        assert w.grad is not None
+        assert w.grad.shape == shape
+    assert F.cross_entropy(ad.tensor(np.zeros((0, 0))), np.zeros(0, np.int32), reduction="sum").item() == 0.0

@@ -174,5 +174,34 @@ def test_an_optimizer_stays_on_its_device(make: Any, adapter: Device, host: Devi
         optimizer = make(m.parameters())
         m.to(there)
         m(ad.tensor([[1.0, 2.0]], device=there)).sum().backward()
-        with pytest.raises(gb.DeviceError):
+        with pytest.raises(gb.DeviceError, match="moved to another device; make a new optimizer after"):
             optimizer.step()
+
+
+def test_parameters_added_later_are_told(device: Device) -> None:
+    p = nn.Parameter([1.0])
+    optimizer = optim.SGD([p], lr=0.1)
+    optimizer.param_groups[0]["params"].append(nn.Parameter([1.0]))
+    p.grad = ad.tensor([1.0])
+    with pytest.raises(ValueError, match="parameters were added or taken away"):
+        optimizer.step()
+    assert p.item() == 1.0
+
+
+def test_a_gradient_may_be_the_parameter_itself(device: Device) -> None:
+    for make in (optim.SGD, optim.AdamW):
+        p = nn.Parameter([1.0])
+        p.grad = p.detach()
+        make([p], lr=0.5).step()
+        assert p.item() == pytest.approx(0.5, abs=0.006)
+
+
+def test_gradients_may_be_filled_with_zeros(device: Device) -> None:
+    p = nn.Parameter([1.0])
+    optimizer = optim.SGD([p])
+    optimizer.zero_grad(set_to_none=False)
+    assert p.grad is None
+    (p * 2.0).sum().backward()
+    optimizer.zero_grad(set_to_none=False)
+    assert p.grad is not None
+    assert p.grad.tolist() == [0.0]

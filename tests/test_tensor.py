@@ -11,7 +11,7 @@ import pytest
 import autodiff as ad
 import autodiff.functional as F
 import gpu_backend as gb
-from autodiff import GradientError
+from autodiff import GradientError, nn
 from gpu_backend import Device, DeviceError, DtypeError, ShapeError
 
 
@@ -239,3 +239,36 @@ def test_deepcopy_copies_leaves(device: Device) -> None:
     assert twin.tolist() == [1.0]
     with pytest.raises(GradientError, match="deepcopy: this tensor is the result of an op"):
         copy.deepcopy(x * 2.0)
+
+
+def test_augmented_assignment(device: Device) -> None:
+    """In place where nothing is recorded, so that a loop over parameters moves them; on the tape otherwise."""
+    w = nn.Parameter([1.0, 2.0])
+    alias = w
+    with ad.no_grad():
+        w -= ad.tensor([0.5, 0.5])
+        w *= 2.0
+        w += 1.0
+        w /= 2.0
+    assert w is alias
+    assert alias.tolist() == [1.0, 2.0]
+    with pytest.raises(GradientError, match="sub_: in-place changes are not recorded"):
+        w -= 1.0
+    total = ad.tensor(0.0)
+    for _ in range(3):
+        total += (w * w).sum()
+    total.backward()
+    assert w.grad is not None
+    assert w.grad.tolist() == [6.0, 12.0]
+
+
+def test_format_and_requires_grad(device: Device) -> None:
+    x = ad.tensor(2.5)
+    assert f"{x:.2f}" == "2.50"
+    assert f"{x}" == "tensor(2.5)"
+    x.requires_grad = True
+    assert x.requires_grad
+    with pytest.raises(DtypeError, match="float32 only"):
+        ad.tensor([1]).requires_grad = True
+    with pytest.raises(GradientError, match="result of an op"):
+        (x * 2.0).requires_grad = False

@@ -90,11 +90,26 @@ fn place(group: vec3<u32>, groups: vec3<u32>, local: vec3<u32>) -> Tile {
   return Tile(batch, row, column);
 }
 
+const K_BLOCK = 512u;
+
+// Sums over K_BLOCK terms are made apart and then added up, so that a long K does not swallow small terms.
 fn product(tile: Tile) -> Block {
+  var block = partial_product(tile, 0u, min(K_BLOCK, params.K));
+  for (var first = K_BLOCK; first < params.K; first += K_BLOCK) {
+    let part = partial_product(tile, first, min(first + K_BLOCK, params.K));
+    block.upper_left += part.upper_left;
+    block.upper_right += part.upper_right;
+    block.lower_left += part.lower_left;
+    block.lower_right += part.lower_right;
+  }
+  return block;
+}
+
+fn partial_product(tile: Tile, first: u32, last: u32) -> Block {
   let a_base = tile.batch * params.a_stride;
   let b_base = tile.batch * params.b_stride;
   var block: Block;
-  for (var k = 0u; k < params.K; k++) {
+  for (var k = first; k < last; k++) {
     let u = a_rows(a_base, tile.row, k);
     let v = a_rows(a_base, tile.row + 4u, k);
     let p = b_columns(b_base, k, tile.column);

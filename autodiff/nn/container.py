@@ -23,7 +23,7 @@ class Sequential(Module):
         return x
 
     def __iter__(self) -> Iterator[Module]:
-        return (module for _, module in self.named_children())
+        return (module for name, module in self.named_children() if name.isdigit())
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

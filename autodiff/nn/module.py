@@ -44,6 +44,12 @@ class Module:
     def __call__(self, *inputs: Any, **options: Any) -> Any:
         return self.forward(*inputs, **options)
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        replaces = isinstance(vars(self).get(name), Parameter) and isinstance(value, Tensor)
+        if replaces and not isinstance(value, Parameter):
+            raise TypeError(f"{type(self).__name__}.{name} is a parameter; change it in place under no_grad()")
+        super().__setattr__(name, value)
+
     def named_children(self) -> Iterator[tuple[str, Module]]:
         """The modules set as attributes, with their names, in the order they were set."""
         for name, value in vars(self).items():

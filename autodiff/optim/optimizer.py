@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from gpu_backend import Array, array, full
+from gpu_backend import Array, DeviceError, array, full
 from gpu_backend.array import write
 from gpu_backend.ops.update import PROGRESS, persist
 
@@ -73,11 +73,14 @@ class Optimizer:
         """One step of one parameter."""
         raise NotImplementedError
 
-    def zero_grad(self) -> None:
-        """Drop every gradient; the next backward starts from nothing."""
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Drop every gradient; the next backward starts from nothing. With ``set_to_none`` False, fill them with 0."""
         for group in self.param_groups:
             for parameter in group["params"]:
-                parameter.grad = None
+                if set_to_none or parameter.grad is None:
+                    parameter.grad = None
+                else:
+                    parameter.grad.zero_()
 
     def step(self) -> None:
         """Move every parameter that has a gradient. GradientError if none has one."""
@@ -88,6 +91,12 @@ class Optimizer:
             self.check(group)
             if any(len(moments) < self.moments(group) for moments in state.moments):
                 raise ValueError(f"{self.name}: this option needs state that was not made at the start; make a new one")
+            if len(group["params"]) != len(state.moments):
+                raise ValueError(f"{self.name}: parameters were added or taken away; make a new optimizer")
+            if any(parameter.device is not state.hyper.device for parameter in group["params"]):
+                raise DeviceError(
+                    f"{self.name}: the parameters moved to another device; make a new optimizer after to()"
+                )
         for group, state in groups:
             state.write_hyper(self.hyper(group))
             for first, count in _runs(group["params"]):

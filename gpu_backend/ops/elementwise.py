@@ -165,8 +165,10 @@ def _binary(name: str, formula: str, value: HostPair, left: Slope, right: Slope)
         return value(a, b), (*operands, _shape_of_host(a), _shape_of_host(b))
 
     def host_backward(dy: HostArray, saved: Saved, needs: Needs) -> HostGradients:
+        operands = [np.asarray(x, dy.dtype) for x in saved[:2]] if sides else []
+
         def one(slope: Slope, shape: Shape | None) -> HostArray:
-            return sum_to_host(dy * (slope(*saved[:2]) if callable(slope) else slope), shape)
+            return sum_to_host(dy * (slope(*operands) if callable(slope) else slope), shape)
 
         made = [one(slopes[side], saved[2 + side]) if needs[side] else None for side in (0, 1)]
         return made[0], made[1]

@@ -45,7 +45,7 @@ def cross_entropy_host_forward(
     logits: HostArray, targets: HostArray, reduction: str = "mean"
 ) -> tuple[HostArray, Saved]:
     check_class_indices(targets, logits.shape[-1])
-    largest = logits.max(axis=1) if logits.size else logits[:, 0]
+    largest = logits.max(axis=1) if logits.size else np.zeros(len(logits), logits.dtype)
     log_sum = np.log(np.exp(logits - largest[:, None]).sum(axis=1))
     losses = log_sum - (logits[np.arange(len(targets)), targets] - largest)
     total = losses if reduction == "none" else losses.sum() if reduction == "sum" else _mean(losses)

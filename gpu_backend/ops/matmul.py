@@ -215,10 +215,11 @@ def linear_host_forward(
 def linear_host_backward(dy: HostArray, saved: Saved, needs: Needs) -> HostGradients:
     x, weight, y, activation = saved
     dz: Any = dy if activation is None else ACTIVATIONS[activation].host_backward(dy, (y,), (True,))[0]  # type: ignore[misc]
-    rows = dz.reshape(-1, dz.shape[-1])
+    count = size_of(dz.shape[:-1])
+    rows = dz.reshape(count, dz.shape[-1])
     dx = dz @ weight if needs[0] else None
-    dweight = rows.T @ x.reshape(-1, x.shape[-1]) if needs[1] else None
-    dbias = rows.sum(axis=0) if len(needs) > 2 and needs[2] else None
+    dweight = rows.T @ x.reshape(count, x.shape[-1]) if needs[1] else None
+    dbias = sum_to_host(rows, rows.shape[1:]) if len(needs) > 2 and needs[2] else None
     return dx, dweight, dbias
 
 

@@ -65,6 +65,7 @@ def copy_into(target: Array, source: Array) -> None:
         if device.is_host:
             write(target, source.host())
         else:
+            target.storage.version += 1
             eight = (0,) * 8
             kernel = device.kernel("copy", "duplicate", label=label("copy", "duplicate", target.dtype))
             device.recorder.record_over(
@@ -78,7 +79,6 @@ def copy_into(target: Array, source: Array) -> None:
                 rank=0,
                 number=0,
             )
-        target.storage.version += 1
 
 
 def accumulate(target: Array, source: Array) -> None:
@@ -87,10 +87,10 @@ def accumulate(target: Array, source: Array) -> None:
     device = target.device
     with device.lock:
         own(target)
-        if source.storage.buffer is target.storage.buffer:
-            source = copy(source)
+        source = _apart(source, target)
         if device.is_host:
-            target.host()[...] += source.host()
+            with np.errstate(all="ignore"):
+                target.host()[...] += source.host()
         else:
             kernel = device.kernel("update", "accumulate", label=label("accumulate", "accumulate", target.dtype))
             device.recorder.record_over(kernel, target.size, y=target, x=source, size=target.size, slot=0)
@@ -128,6 +128,7 @@ def sgd_update(
     _match("sgd", parameter, gradient)
     device = parameter.device
     with device.lock:
+        gradient = _apart(gradient, parameter)
         if device.is_host:
             _sgd_host(parameter, gradient, velocity, hyper, progress, slot)
         elif velocity is None:
@@ -203,6 +204,7 @@ def adamw_update(
     _match("adamw", parameter, gradient)
     device = parameter.device
     with device.lock:
+        gradient = _apart(gradient, parameter)
         if device.is_host:
             _adamw_host(parameter, gradient, first_moment, second_moment, hyper, progress, slot)
         else:
@@ -239,6 +241,11 @@ def _adamw_host(
         m += one_minus_beta1 * (g - m)
         v += one_minus_beta2 * (g * g - v)
         p -= lr * (m / c1) / (np.sqrt(v / c2) + eps)
+
+
+def _apart(source: Array, target: Array) -> Array:
+    """``source``, or a copy where it lies in the memory of ``target``, which a kernel may not bind twice to write."""
+    return copy(source) if source.storage.buffer is target.storage.buffer else source
 
 
 def _match(name: str, target: Array, source: Array) -> None:
