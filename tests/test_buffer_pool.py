@@ -280,13 +280,14 @@ def test_free_buffers_are_given_back_before_memory_runs_out() -> None:
 
 def test_threads_that_take_get_buffers_of_their_own(adapter: Any) -> None:
     kept: list[Any] = []
+
+    def take() -> None:
+        kept.extend(gb.empty(1, device=adapter) for _ in range(200))
+
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     try:
-        threads = [
-            threading.Thread(target=lambda: kept.extend(gb.empty(1, device=adapter) for _ in range(200)))
-            for _ in range(8)
-        ]
+        threads = [threading.Thread(target=take) for _ in range(8)]
         for thread in threads:
             thread.start()
         for thread in threads:

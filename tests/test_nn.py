@@ -170,7 +170,7 @@ def test_a_state_of_another_type_names_the_parameter(host: Device) -> None:
 
 def test_a_parameter_is_not_replaced_by_a_tensor(device: Device) -> None:
     m = nn.Linear(2, 2)
-    with pytest.raises(TypeError, match="Linear.weight is a parameter; change it in place under no_grad"):
+    with pytest.raises(TypeError, match=r"Linear.weight is a parameter; change it in place under no_grad"):
         m.weight = m.weight * 2.0  # type: ignore[assignment]
     m.weight = nn.Parameter(np.ones((2, 2)))
     with ad.no_grad():
