@@ -258,7 +258,7 @@ def test_memory_shared_by_assignment_is_left_before_a_write_where_it_lies(device
 
 
 def test_free_buffers_are_given_back_before_memory_runs_out() -> None:
-    """M8: what is free is destroyed and the request tried once more; then the error comes, and the next request works."""
+    """M8: what is free is destroyed and the request tried once more; then the error, and the next request works."""
 
     class Small(Fake):
         def create(self, nbytes: int, label: str) -> Any:
