@@ -270,6 +270,21 @@ def test_long_products_stay_accurate(device: Device) -> None:
     assert layer.bias.grad.item() == rows
 
 
+@pytest.mark.parametrize("K", [16384, 16385, 70_001])
+def test_products_over_a_long_inner_dimension(K: int, adapter: GPUDevice) -> None:
+    """Exact in small integers, in every orientation, in a stack, with bias and activation."""
+    random = np.random.default_rng(K)
+    a, b = random.integers(-1, 2, (2, 3, K)), random.integers(-1, 2, (2, K, 5))
+    for ta in (False, True):
+        for tb in (False, True):
+            left = gb.array((np.swapaxes(a, 1, 2) if ta else a).astype(np.float32), device=adapter)
+            right = gb.array((np.swapaxes(b, 1, 2) if tb else b).astype(np.float32), device=adapter)
+            np.testing.assert_array_equal(gb.matmul(left, right, transpose_a=ta, transpose_b=tb).numpy(), a @ b)
+    x, w, bias = a[0], b[0].T, np.arange(5)
+    arrays = [gb.array(v.astype(np.float32), device=adapter) for v in (x, w, bias)]
+    np.testing.assert_array_equal(gb.linear(*arrays, activation="relu").numpy(), np.maximum(x @ w.T + bias, 0))
+
+
 def test_division_by_the_number_zero_and_empty_layers(device: Device) -> None:
     x = ad.tensor([1.0, -1.0], requires_grad=True)
     (x / 0).sum().backward()

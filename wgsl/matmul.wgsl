@@ -3,7 +3,8 @@
 // One invocation makes an 8 x 8 block of y in registers, as four 4 x 4 matrices, by outer products along K. It reads
 // four elements at a time where the memory order allows (`a_packed`, `b_packed`: the contiguous extent divides by 4).
 // A 4 x 4 matrix holds one row of y in each of its columns. The prelude gives `activate`, a <name>_value of lib/scalar.
-// Rows and columns past the edge read what lies there and are not stored.
+// Rows and columns past the edge read what lies there and are not stored. A long K is cut into `parts` of `k_chunk`,
+// whose products lie one after the other in y and are summed by reduction.wgsl.
 // uses: lib/index, lib/scalar
 
 override WORKGROUP_ROWS: u32 = 8u;
@@ -18,6 +19,8 @@ struct Params {
   N: u32,
   K: u32,
   batches: u32,
+  parts: u32,
+  k_chunk: u32,
   a_stride: u32,
   b_stride: u32,
   row_groups: u32,
@@ -37,7 +40,7 @@ fn forward(
   @builtin(local_invocation_id) local: vec3<u32>,
 ) {
   let tile = place(group, groups, local);
-  if (tile.batch >= params.batches || tile.row >= params.M || tile.column >= params.N) { return; }
+  if (tile.part >= params.parts || tile.row >= params.M || tile.column >= params.N) { return; }
   let block = product(tile);
   for (var i = 0u; i < 4u; i++) {
     store(tile, i, 0u, activated(block.upper_left[i]));
@@ -54,7 +57,7 @@ fn bias_forward(
   @builtin(local_invocation_id) local: vec3<u32>,
 ) {
   let tile = place(group, groups, local);
-  if (tile.batch >= params.batches || tile.row >= params.M || tile.column >= params.N) { return; }
+  if (tile.part >= params.parts || tile.row >= params.M || tile.column >= params.N) { return; }
   let block = product(tile);
   let left_bias = bias[tile.column >> 2u];
   let right_bias = bias[(tile.column >> 2u) + 1u];
@@ -67,6 +70,7 @@ fn bias_forward(
 }
 
 struct Tile {
+  part: u32,
   batch: u32,
   row: u32,
   column: u32,
@@ -82,21 +86,24 @@ struct Block {
 fn place(group: vec3<u32>, groups: vec3<u32>, local: vec3<u32>) -> Tile {
   let index = group_index(group, groups);
   let line = index / params.column_groups;
-  let batch = line / params.row_groups;
-  let row_group = line - batch * params.row_groups;
+  let slice = line / params.row_groups;
+  let row_group = line - slice * params.row_groups;
+  let part = slice / params.batches;
   let column_group = index - line * params.column_groups;
   let row = (row_group * WORKGROUP_ROWS + local.y) * 8u;
   let column = (column_group * WORKGROUP_COLUMNS + local.x) * 8u;
-  return Tile(batch, row, column);
+  return Tile(part, slice - part * params.batches, row, column);
 }
 
 const K_BLOCK = 512u;
 
 // Sums over K_BLOCK terms are made apart and then added up, so that a long K does not swallow small terms.
 fn product(tile: Tile) -> Block {
-  var block = partial_product(tile, 0u, min(K_BLOCK, params.K));
-  for (var first = K_BLOCK; first < params.K; first += K_BLOCK) {
-    let part = partial_product(tile, first, min(first + K_BLOCK, params.K));
+  let start = tile.part * params.k_chunk;
+  let end = min(start + params.k_chunk, params.K);
+  var block = partial_product(tile, start, min(start + K_BLOCK, end));
+  for (var first = start + K_BLOCK; first < end; first += K_BLOCK) {
+    let part = partial_product(tile, first, min(first + K_BLOCK, end));
     block.upper_left += part.upper_left;
     block.upper_right += part.upper_right;
     block.lower_left += part.lower_left;
@@ -158,6 +165,7 @@ fn store(tile: Tile, i: u32, j: u32, made: vec4<f32>) {
   let row = tile.row + i;
   let column = tile.column + j;
   if (row >= params.M || column >= params.N) { return; }
-  let at = (tile.batch * params.M + row) * params.N + column;
+  let slice = tile.part * params.batches + tile.batch;
+  let at = (slice * params.M + row) * params.N + column;
   for (var c = 0u; c < min(params.N - column, 4u); c++) { y[at + c] = made[c]; }
 }

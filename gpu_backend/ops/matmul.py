@@ -12,7 +12,7 @@ from ..errors import ShapeError
 from ..op import Gradients, HostArray, HostGradients, Needs, Op, Saved, require_float
 from ..spec import HasSpec, Shape, Spec, broadcast_shapes, broadcast_strides, contiguous_strides, float32, size_of
 from .broadcast import gather
-from .elementwise import ACTIVATIONS
+from .elementwise import ACTIVATIONS, add
 from .reduction import reduce_axes, sum_to, sum_to_host
 
 TILE = 8
@@ -21,6 +21,11 @@ WORKGROUP_ROWS = WORKGROUP_COLUMNS = 8
 # Reading a transposed right operand down its columns costs about as much as the product itself; from this many rows of
 # the left operand on, a transposed copy is cheaper (benchmarks/matmul.py prints the measurement).
 ROWS_WORTH_A_TRANSPOSED_COPY = 64
+
+
+# A longer K is cut into parts: no dispatch runs long, small terms are not swallowed, and lavapipe of Mesa 22.3.6, which
+# leaves all loops of an invocation after 65,535 rounds without a word, computes the whole sum.
+LONGEST_K = 16384
 
 
 @lru_cache(maxsize=16)
@@ -37,9 +42,9 @@ def product(
     bias: Array | None = None,
     activation: str = "identity",
 ) -> Array:
-    """activation(a' b' + bias) of stacks of matrices, recorded as one dispatch; a' is ``a`` or its transpose.
+    """activation(a' b' + bias) of stacks of matrices; a' is ``a`` or its transpose, b' likewise.
 
-    The stacking dimensions broadcast. ``bias`` has one element per column.
+    The stacking dimensions broadcast. ``bias`` has one element per column. One dispatch, unless K is long.
     """
     M, K = _matrix(a.shape, a_transposed)
     N = _matrix(b.shape, b_transposed)[1]
@@ -55,32 +60,41 @@ def product(
         b_stride = 0 if size_of(b.shape[:-2]) == 1 else K * N
     if b_transposed and M >= ROWS_WORTH_A_TRANSPOSED_COPY:
         b, b_transposed = _transposed(b), False
-    y = allocate(out, float32, a.device, name)
+    parts = -(-K // LONGEST_K) or 1
+    whole = parts == 1
+    y = allocate(out if whole else (parts, *out), float32, a.device, name)
     constants = (
         ("a_transposed", a_transposed),
         ("b_transposed", b_transposed),
         ("a_packed", a_transposed and M % 4 == 0),
         ("b_packed", not b_transposed and N % 4 == 0),
     )
-    entry = "forward" if bias is None else "bias_forward"
-    kernel = a.device.kernel("matmul", entry, _prelude(activation), constants, f"{name}.{entry}[f32]")
+    entry = "bias_forward" if whole and bias is not None else "forward"
+    prelude = _prelude(activation if whole else "identity")
+    kernel = a.device.kernel("matmul", entry, prelude, constants, f"{name}.{entry}[f32]")
     row_groups = -(-M // (TILE * WORKGROUP_ROWS))
     column_groups = -(-N // (TILE * WORKGROUP_COLUMNS))
-    arrays = {"a": a, "b": b, "y": y} | ({} if bias is None else {"bias": bias})
+    arrays = {"a": a, "b": b, "y": y} | ({"bias": bias} if entry == "bias_forward" else {})
     a.device.recorder.record(
         kernel,
-        batches * row_groups * column_groups,
+        parts * batches * row_groups * column_groups,
         M=M,
         N=N,
         K=K,
         batches=batches,
+        parts=parts,
+        k_chunk=LONGEST_K,
         a_stride=a_stride,
         b_stride=b_stride,
         row_groups=row_groups,
         column_groups=column_groups,
         **arrays,
     )
-    return y
+    if whole:
+        return y
+    y = reduce_axes(name, "sum", y, (0,), out)
+    y = y if bias is None else add(y, bias)
+    return y if activation == "identity" else ACTIVATIONS[activation](y)
 
 
 def _matrix(shape: Shape, transposed: bool) -> tuple[int, int]:
