@@ -73,8 +73,8 @@ def test_integers_are_exact(device: Device) -> None:
 
 @pytest.mark.parametrize("M", [35, 64, 128, 256, 535, 1024])
 def test_matmul_computes_every_tile(M: int, adapter: GPUDevice) -> None:
-    """P-WN09: ones(M, 1024) @ ones(1024, 64) is 1024 everywhere."""
-    a, b = gb.full((M, 1024), 1.0, device=adapter), gb.full((1024, 64), 1.0, device=adapter)
+    """P-WN09: ones(M, 1024) @ ones(1024, 1024) is 1024 everywhere."""
+    a, b = gb.full((M, 1024), 1.0, device=adapter), gb.full((1024, 1024), 1.0, device=adapter)
     assert (gb.matmul(a, b).numpy() == 1024).all()
 
 

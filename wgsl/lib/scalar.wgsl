@@ -3,7 +3,6 @@
 // uses: lib/numeric
 
 fn identity_value(x: f32) -> f32 { return x; }
-fn identity_slope(y: f32) -> f32 { return 1.0; }
 
 fn negative_value(x: f32) -> f32 { return -x; }
 fn negative_slope(x: f32) -> f32 { return -1.0; }
