@@ -2,6 +2,7 @@
 // A slope takes what the op saves: x or y, as the comment says. Where a built-in might drop a NaN, it is kept by hand.
 // uses: lib/numeric
 
+// For the epilogue alone.
 fn identity_value(x: f32) -> f32 { return x; }
 
 fn negative_value(x: f32) -> f32 { return -x; }
