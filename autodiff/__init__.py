@@ -9,8 +9,10 @@ x.grad.numpy()
 
 from __future__ import annotations
 
+from gpu_backend import memory as memory
 from gpu_backend.device import default_device as default_device
 from gpu_backend.device import device as device
+from gpu_backend.device import reset_device as reset_device
 from gpu_backend.device import set_default_device as set_default_device
 
 from . import checkpoint as checkpoint
@@ -21,6 +23,7 @@ from . import optim as optim
 from .errors import CheckpointError as CheckpointError
 from .errors import GradientError as GradientError
 from .gradients import gradient_check as gradient_check
+from .gradients import release_gradients as release_gradients
 from .random import manual_seed as manual_seed
 from .tape import is_grad_enabled as is_grad_enabled
 from .tape import no_grad as no_grad

@@ -141,6 +141,11 @@ def max(x: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
 # Movement.
 
 
+def clone(x: Tensor) -> Tensor:
+    """The same elements, copied when either tensor is first written."""
+    return apply(ops.clone, x)
+
+
 def reshape(x: Tensor, shape: int | Iterable[int]) -> Tensor:
     """The same memory in another shape; one extent may be -1."""
     return apply(ops.reshape, x, shape=shape)

@@ -1,12 +1,12 @@
-"""Checking gradients against finite differences."""
+"""Checking gradients against finite differences, and giving their memory back."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from gpu_backend import Device
+from gpu_backend import Device, memory
 from gpu_backend.device import HostDevice
 
 from .errors import GradientError
@@ -64,6 +64,14 @@ def gradient_check(
             f"finite differences {numeric:.9g}; the error {error:.3g} exceeds {atol + rtol * scale:.3g}"
         )
     return error
+
+
+def release_gradients(parameters: Iterable[Tensor]) -> None:
+    """Drop the gradient of each parameter and give its buffer back at once, whoever else holds the gradient."""
+    for parameter in parameters:
+        gradient, parameter.grad = parameter.grad, None
+        if gradient is not None:
+            memory.force_release(gradient)
 
 
 def _on(oracle: Device, x: Tensor, shift: np.ndarray | float = 0.0) -> Tensor:

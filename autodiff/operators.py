@@ -136,6 +136,10 @@ class Operators:
         """The logarithm of softmax."""
         return self._apply(ops.log_softmax, self, axis=axis)
 
+    def clone(self) -> Tensor:
+        """The same elements, copied when either tensor is first written."""
+        return self._apply(ops.clone, self)
+
     def reshape(self, *shape: int | Iterable[int]) -> Tensor:
         """The same memory in another shape; one extent may be -1."""
         return self._apply(ops.reshape, self, shape=shape[0] if len(shape) == 1 else shape)

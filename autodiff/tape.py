@@ -43,7 +43,8 @@ class Entry:
         self.serial = next(_serials)
 
     def check(self) -> None:
-        """GradientError if the entry was freed, or if an array it saved was changed in place."""
+        """GradientError if the entry was freed, or if an array it saved was changed in place; ReleasedBufferError if
+        one was released."""
         if self.saved is None:
             raise GradientError(
                 f"{self.op.name}: this part of the graph was freed by an earlier backward; "
@@ -51,6 +52,7 @@ class Entry:
             )
         arrays = (item for item in self.saved if isinstance(item, Array))
         for array, version in zip(arrays, self.versions, strict=True):
+            array.storage.check()
             if array.storage.version != version:
                 raise GradientError(
                     f"{self.op.name}: an array of shape {array.shape} that its gradient needs was modified in place "

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_backend import Array, Device, DType, DtypeError, Op, ShapeError, array, float32, full, ops
+from gpu_backend.array import Readback
 from gpu_backend.device import device as find_device
 from gpu_backend.device import same_device
 from gpu_backend.ops import update
@@ -105,8 +106,19 @@ class Tensor(Operators):
         """The elements as nested lists."""
         return self.array.tolist()
 
+    def download_async(self) -> Readback:
+        """The elements as they are now, on their way to the host, off the tape; the handle waits when it is read."""
+        return self.array.download_async()
+
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
         return self.array.__array__(dtype, copy)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        """As ``Array.__dlpack__``: a copy on the host, off the tape."""
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.array.__dlpack_device__()
 
     def __float__(self) -> float:
         return float(self.item())
@@ -126,8 +138,8 @@ class Tensor(Operators):
         return len(self.array)
 
     def __repr__(self) -> str:
-        if self.array.storage.released:
-            return f"tensor(released, shape={self.shape})"
+        if self.array.storage.released or self.device.health.ended:
+            return f"tensor({'released' if self.array.storage.released else 'lost'}, shape={self.shape})"
         body = np.array2string(self.numpy(), separator=", ", prefix="tensor(")
         notes = [] if self.dtype is float32 else [f"dtype={self.dtype}"]
         notes += [f"op={self._entry.op.name}"] if self._entry else ["requires_grad=True"] * self.requires_grad
@@ -207,12 +219,22 @@ class Tensor(Operators):
         return Tensor(self.array.to(goal))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
-        if self._entry is not None:
-            raise GradientError("deepcopy: this tensor is the result of an op; copy detach()")
-        result = type(self)(update.copy(self.array))
-        result._requires_grad = self._requires_grad
-        memo[id(self)] = result
+        """A copy on the same device, without ``grad``."""
+        self._forbid_results("deepcopy")
+        made, storage = update.copy(self.array), self.array.storage
+        if storage.persistent:
+            update.persist(made, storage.label)
+        result = memo[id(self)] = _restored(type(self), made, self._requires_grad)
         return result
+
+    def __reduce__(self) -> Any:
+        """Pickled through the host, as ``Array``, without ``grad``."""
+        self._forbid_results("pickle")
+        return _restored, (type(self), self.array, self._requires_grad)
+
+    def _forbid_results(self, name: str) -> None:
+        if self._entry is not None:
+            raise GradientError(f"{name}: this tensor is the result of an op; use detach()")
 
     # In place. Not on the tape: allowed where nothing is recorded.
 
@@ -287,17 +309,23 @@ class Tensor(Operators):
         return apply_promoted(op, a, b)
 
 
+def _restored(kind: type[Tensor], array: Array, requires_grad: bool) -> Tensor:
+    result = kind.__new__(kind)
+    Tensor.__init__(result, array, requires_grad)
+    return result
+
+
 def tensor(
     data: Any, dtype: DTypeLike | None = None, requires_grad: bool = False, device: str | Device | None = None
 ) -> Tensor:
     """A tensor with a copy of ``data``: numbers, nested lists, numpy, another tensor.
 
     Types follow ``gpu_backend.array``: float64 becomes float32, int64 becomes int32 if it fits. A tensor is copied on
-    its own device, unless another is named, and off the tape.
+    its own device, unless another is named, and off the tape; the elements move when either is first written.
     """
     source = data.array if isinstance(data, Tensor) else data
     if isinstance(source, Array) and device in (None, source.device) and dtype in (None, source.dtype):
-        return Tensor(update.copy(source), requires_grad)
+        return Tensor(update.clone(source), requires_grad)
     return Tensor(array(source, dtype, device), requires_grad)
 
 

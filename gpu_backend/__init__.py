@@ -17,12 +17,15 @@ from . import ops as ops
 from .array import Array as Array
 from .array import array as array
 from .array import empty as empty
+from .array import from_dlpack as from_dlpack
 from .device import Device as Device
 from .device import adapters as adapters
 from .device import default_device as default_device
 from .device import device as device
+from .device import reset_device as reset_device
 from .device import set_default_device as set_default_device
 from .errors import DeviceError as DeviceError
+from .errors import DeviceLostError as DeviceLostError
 from .errors import DtypeError as DtypeError
 from .errors import OutOfMemoryError as OutOfMemoryError
 from .errors import ReleasedBufferError as ReleasedBufferError

@@ -43,6 +43,11 @@ class Adapter:
     gpu: Any
 
     @property
+    def key(self) -> tuple[str, str, str]:
+        """What tells one adapter from another: name, backend, driver."""
+        return self.name, self.backend, self.driver
+
+    @property
     def summary(self) -> str:
         """One line: name, driver, backend, kind."""
         return ", ".join(part for part in (self.name, self.driver, self.backend, self.kind) if part)

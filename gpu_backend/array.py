@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .buffer_pool import Storage
 from .device import Device
 from .device import device as find_device
+from .dispatch import Download
 from .errors import DeviceError, DtypeError, ShapeError
 from .spec import DType, DTypeLike, Scalar, Shape, as_dtype, as_shape, bool_, float32, int32, reshaped, size_of, uint32
+from .storage import Storage
 
 _NATIVE = {
     np.dtype(np.float32): float32,
@@ -23,6 +24,8 @@ _NATIVE = {
     np.dtype(np.uint32): uint32,
     np.dtype(np.bool_): bool_,
 }
+
+HOST_DLPACK_DEVICE = (1, 0)  # kDLCPU, the first one
 
 
 class Array:
@@ -54,17 +57,17 @@ class Array:
 
     def numpy(self) -> npt.NDArray[Any]:
         """A copy of the elements as numpy. Waits for the work recorded so far; changes nothing on the device."""
+        return self.download_async().numpy()
+
+    def download_async(self) -> Readback:
+        """The elements as they are now, on their way to the host; the handle waits for them when they are asked for."""
         with self.device.lock:
-            content = self.device.recorder.download(self.storage, self.nbytes)
-        elements = content.view(self.device.storage_dtype(self.dtype)).reshape(self.shape)
-        return elements.astype(np.bool_) if self.dtype is bool_ else elements
+            return Readback(self, self.device.recorder.start_download(self.storage, self.nbytes))
 
     def item(self) -> Scalar:
         """The only element as a Python number; ShapeError if there is not exactly one."""
-        if self.size != 1:
-            raise ShapeError(f"item: shape {self.shape} has {self.size} elements, not one")
-        number: Scalar = self.numpy().reshape(()).item()
-        return number
+        _require_one(self.shape)
+        return self.download_async().item()
 
     def tolist(self) -> Any:
         """The elements as nested Python lists; a number for shape ()."""
@@ -82,7 +85,7 @@ class Array:
 
     def host(self) -> npt.NDArray[Any]:
         """The elements of a host array: a view, except that bool is converted. For twins, which write no input."""
-        self.storage.check(self.shape)
+        self.storage.check()
         if not self.device.is_host:
             raise DeviceError(f"an array on {self.device.name} meets arrays on the host; move it with to()")
         memory: npt.NDArray[np.uint8] = self.storage.buffer.memory[: self.nbytes]
@@ -94,15 +97,92 @@ class Array:
             raise ValueError("the elements of an array lie on a device; numpy gets a copy of them")
         return self.numpy() if dtype is None else self.numpy().astype(dtype)
 
+    def __dlpack__(
+        self,
+        *,
+        stream: object = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """A DLPack capsule of a copy on the host, for numpy.from_dlpack, torch.from_dlpack and the like."""
+        if dl_device not in (None, HOST_DLPACK_DEVICE) or copy is False or stream is not None:
+            raise BufferError("the elements lie on a device that DLPack does not know; it gets a copy on the host")
+        return self.numpy().__dlpack__()
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return HOST_DLPACK_DEVICE
+
+    def __reduce__(self) -> Any:
+        """Pickled through the host. A host array comes back on the host, any other on the default device of then."""
+        storage = self.storage
+        return _unpickled, (self.numpy(), self.dtype, self.device.is_host, storage.label, storage.persistent)
+
+    def __copy__(self) -> Array:
+        return Array(self.storage, self.shape, self.dtype, self.device)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Array:
+        """A copy on the same device, through the host."""
+        device = self.device
+        with device.lock:
+            result = allocate(self.shape, self.dtype, device, self.storage.label)
+            device.recorder.upload(result.storage, device.recorder.download(self.storage, self.nbytes))
+            if self.storage.persistent:
+                result.storage.persist(self.storage.label)
+        memo[id(self)] = result
+        return result
+
     def __len__(self) -> int:
         if not self.shape:
             raise TypeError("an array of shape () has no length")
         return self.shape[0]
 
     def __repr__(self) -> str:
-        if self.storage.released:
-            return f"Array(released, shape={self.shape}, dtype={self.dtype}, device={self.device.name!r})"
+        if self.storage.released or self.device.health.ended:
+            why = "released" if self.storage.released else "lost"
+            return f"Array({why}, shape={self.shape}, dtype={self.dtype}, device={self.device.name!r})"
         return f"Array({self.numpy()!r}, dtype={self.dtype}, device={self.device.name!r})"
+
+
+class Readback:
+    """Elements of an array on their way to the host, as they were when it was asked for; later changes do not matter.
+
+    ``numpy``, ``item`` and ``tolist`` wait for them if need be, ``done`` tells beforehand.
+    """
+
+    def __init__(self, array: Array, download: Download) -> None:
+        self._device = array.device
+        self._dtype = array.dtype
+        self._download = download
+        self.shape = array.shape
+
+    @property
+    def done(self) -> bool:
+        """Whether the elements are here."""
+        with self._device.lock:
+            return self._download.done
+
+    def numpy(self) -> npt.NDArray[Any]:
+        """The elements as numpy, each time a copy."""
+        with self._device.lock:
+            content = self._download.content()
+        elements = content.view(self._device.storage_dtype(self._dtype)).reshape(self.shape)
+        return elements.astype(np.bool_) if self._dtype is bool_ else elements.copy()
+
+    def item(self) -> Scalar:
+        """The only element as a Python number; ShapeError if there is not exactly one."""
+        _require_one(self.shape)
+        number: Scalar = self.numpy().reshape(()).item()
+        return number
+
+    def tolist(self) -> Any:
+        """The elements as nested Python lists; a number for shape ()."""
+        return self.numpy().tolist()
+
+
+def _require_one(shape: Shape) -> None:
+    if size_of(shape) != 1:
+        raise ShapeError(f"item: shape {shape} has {size_of(shape)} elements, not one")
 
 
 def empty(
@@ -116,7 +196,7 @@ def empty(
 
 def allocate(shape: Shape, dtype: DType, device: Device, label: str) -> Array:
     """``empty`` without checks, for ops."""
-    storage = device.pool.take(size_of(shape) * device.storage_dtype(dtype).itemsize, label)
+    storage = device.pool.take(size_of(shape) * device.storage_dtype(dtype).itemsize, label, shape)
     return Array(storage, shape, dtype, device)
 
 
@@ -143,8 +223,34 @@ def write(target: Array, elements: npt.NDArray[Any]) -> None:
     goal = target.device
     stored = np.ascontiguousarray(elements, goal.storage_dtype(target.dtype))
     with goal.lock:
+        renew(target)
         goal.recorder.upload(target.storage, stored.reshape(-1).view(np.uint8))
         target.storage.version += 1
+
+
+def renew(x: Array) -> None:
+    """Move ``x``, all of which is about to be overwritten, to memory of its own if another storage shares it."""
+    if x.storage.shared:
+        x.storage.adopt(allocate(x.shape, x.dtype, x.device, x.storage.label).storage)
+
+
+def from_dlpack(source: Any, device: str | Device | None = None) -> Array:
+    """An array on a device with a copy of the elements of any DLPack object on the host: numpy, torch on the CPU.
+
+    Types convert by the rules of ``array``. DeviceError if the elements lie elsewhere, or are not given away.
+    """
+    try:
+        elements = np.from_dlpack(source)
+    except (BufferError, RuntimeError, TypeError, AttributeError) as error:
+        raise DeviceError(f"from_dlpack: {type(source).__name__} gave no elements on the host: {error}") from error
+    return array(elements, device=device)
+
+
+def _unpickled(elements: npt.NDArray[Any], dtype: DType, on_host: bool, label: str, persistent: bool) -> Array:
+    result = array(elements, dtype, "host" if on_host else None, label)
+    if persistent:
+        result.storage.persist(label)
+    return result
 
 
 def host_elements(data: npt.ArrayLike | Array, dtype: DTypeLike | None = None) -> npt.NDArray[Any]:

@@ -1,22 +1,29 @@
 """The buffer pool: buffers are leased, given back, and met again.
 
-``Buffer`` is one whole GPU buffer of a size class. ``Storage`` is a lease on it, which arrays share. A buffer that was
-given back may serve later recorded work at once, since the queue keeps order; the host may not write to it before the
-next flush (``dispatch.Recorder.upload`` knows). Destruction waits until no unsubmitted work refers to the buffer.
+What is leased is a ``storage.Buffer``, the lease a ``storage.Storage``. A buffer that was given back may serve later
+recorded work at once, since the queue keeps order; the host may not write to it before the next flush
+(``dispatch.Recorder.upload`` knows). Destruction waits until no unsubmitted work refers to the buffer.
 """
 
 from __future__ import annotations
 
+import gc
 import heapq
 import itertools
+import threading
+import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from .errors import OutOfMemoryError, ReleasedBufferError
+from .spec import Shape
+from .storage import LEASE_ENDED, Buffer, Storage
 
 SMALLEST_BUFFER = 256
+FLUSHES_UNTIL_DESTROYED = 50
+FLUSHES_BETWEEN_SWEEPS = 10
 
 
 class Allocator(Protocol):
@@ -33,67 +40,12 @@ class Allocator(Protocol):
         """Give the memory back to the system."""
 
 
-class Buffer:
-    """One GPU buffer of a size class. ``count`` leases are on it; ``generation`` moves on when they are voided."""
-
-    __slots__ = ("bind_group_keys", "count", "generation", "memory", "nbytes", "recorded_in", "serial")
-
-    def __init__(self, memory: Any, nbytes: int, serial: int) -> None:
-        self.memory = memory
-        self.nbytes = nbytes
-        self.serial = serial
-        self.count = 0
-        self.generation = 0
-        self.recorded_in = -1
-        self.bind_group_keys: set[tuple[int, ...]] = set()
-
-
-class Storage:
-    """A lease on a buffer, shared by the arrays that look at the same memory.
-
-    ``version`` counts changes in place, so that the tape notices them. ``persistent`` storage (parameters, gradients,
-    optimizer state) never moves to another buffer.
-    """
-
-    __slots__ = ("__weakref__", "buffer", "generation", "label", "nbytes", "persistent", "pool", "version")
-
-    def __init__(self, pool: BufferPool, buffer: Buffer, nbytes: int, label: str) -> None:
-        self.pool = pool
-        self.buffer = buffer
-        self.generation = buffer.generation
-        self.nbytes = nbytes
-        self.label = label
-        self.version = 0
-        self.persistent = False
-
-    def __del__(self) -> None:
-        # Garbage collection may run anywhere, on any thread, inside the pool too: only note it.
-        self.pool.finalized.append((self.buffer, self.generation))
-
-    @property
-    def released(self) -> bool:
-        """Whether the buffer was force-released under this lease."""
-        return self.generation != self.buffer.generation
-
-    def check(self, shape: object = "") -> None:
-        """ReleasedBufferError if the buffer was force-released."""
-        if self.generation != self.buffer.generation:
-            raise ReleasedBufferError(f"the buffer of {self.label or 'this array'} {shape} was force-released")
-
-    def adopt(self, other: Storage) -> None:
-        """Take over the memory of ``other`` and give back the own, as a change in place. Not for persistent storage."""
-        self.check()
-        other.check()
-        own = self.buffer, self.generation
-        other.buffer.count += 1
-        self.buffer, self.generation = other.buffer, other.generation
-        self.version += 1
-        self.pool.finalized.append(own)  # last: interrupted before, it leaks a buffer, but frees none in use
-
-
 @dataclass(frozen=True)
 class MemoryStats:
-    """Counters of one device's pool, in bytes and buffers; whole buffers are counted, not the elements in them."""
+    """Counters of one device, in bytes and buffers; whole buffers are counted, not the elements in them.
+
+    ``reserved_bytes`` = in use + free in the pool. ``pending_destroy`` buffers wait for the next flush.
+    """
 
     in_use_bytes: int
     reserved_bytes: int
@@ -102,106 +54,157 @@ class MemoryStats:
     destroyed: int
     reused: int
     pending_destroy: int
+    submits_in_flight: int = 0
+
+
+class LiveBuffer(NamedTuple):
+    """A buffer in use: what it was taken for, its bytes, and the lease by which it is known again."""
+
+    label: str
+    shape: Shape
+    nbytes: int
+    persistent: bool
+    serial: int
+    generation: int
 
 
 class BufferPool:
-    """Buffers of one device by size class, the lowest serial first, so that equal steps meet equal buffers."""
+    """Buffers of one device by size class, the lowest serial first, so that equal steps meet equal buffers.
+
+    ``limit`` bounds the reserved bytes. Without one, reserved bytes stay below twice the most that was ever in use:
+    what was free longest goes first. What stays free for fifty flushes goes as well.
+    """
 
     def __init__(self, allocator: Allocator) -> None:
         self._allocator = allocator
+        self._buffers: dict[int, Buffer] = {}
         self._free: dict[int, list[tuple[int, Buffer]]] = {}
         self._classes: dict[int, int] = {}
         self._doomed: list[Buffer] = []
         self._serials = itertools.count()
+        self._most_in_use = 0
         self.finalized: deque[tuple[Buffer, int]] = deque()
         self.epoch = 0
         self.has_pending = False
+        self.limit: int | None = None
+        self.scopes: dict[int, list[weakref.WeakSet[Storage]]] = {}
         self.on_take: Callable[[Storage], None] | None = None
         self.on_destroy: Callable[[Buffer], None] | None = None
         self.on_pressure: Callable[[], None] | None = None
         self.in_use_bytes = self.reserved_bytes = self.peak_bytes = 0
         self.created = self.destroyed = self.reused = 0
 
-    def take(self, nbytes: int, label: str = "") -> Storage:
-        """A lease on a buffer of at least ``nbytes``; its content is anything. OutOfMemoryError past the limit."""
+    def take(self, nbytes: int, label: str = "", shape: Shape = ()) -> Storage:
+        """A lease on a buffer of at least ``nbytes``; its content is anything. OutOfMemoryError past a limit."""
         if self.finalized:
-            self._drain()
-        wanted = self._classes.get(nbytes) or self.size_class(nbytes, label)
+            self.drain()
+        wanted = self._classes.get(nbytes) or self.size_class(nbytes, label, shape)
         free = self._free.get(wanted)
         if free:
             buffer = heapq.heappop(free)[1]
             self.reused += 1
         else:
-            serial = next(self._serials)
-            buffer = Buffer(self._create(wanted, f"buffer {serial} of {wanted} bytes"), wanted, serial)
-            self.created += 1
-            self.reserved_bytes += wanted
+            buffer = self._create(wanted, label, shape)
         buffer.count = 1
+        buffer.label = label
+        buffer.shape = shape
         self.in_use_bytes += wanted
         if self.in_use_bytes > self.peak_bytes:
             self.peak_bytes = self.in_use_bytes
-        storage = Storage(self, buffer, nbytes, label)
+        storage = Storage(self, buffer, label, shape)
         if self.on_take is not None:
             self.on_take(storage)
         return storage
 
-    def _create(self, nbytes: int, label: str) -> Any:
-        """Memory from the system; where there is none left, what is free is given back first."""
-        try:
-            return self._allocator.create(nbytes, label)
-        except OutOfMemoryError:
-            if self.on_pressure is not None:
-                self.on_pressure()
-            self.trim()
-            return self._allocator.create(nbytes, label)
-
-    def size_class(self, nbytes: int, label: str = "") -> int:
+    def size_class(self, nbytes: int, label: str = "", shape: Shape = ()) -> int:
         """The bytes of the buffer that serves ``nbytes``: a power of two or one and a half of one, at least 256."""
-        limit = self._allocator.largest_buffer
-        if nbytes > limit:
+        largest = self._allocator.largest_buffer
+        if nbytes > largest:
             raise OutOfMemoryError(
-                f"{label or 'an array'} takes {nbytes} bytes; the largest buffer this device can bind has {limit}"
+                f"{label or 'an array'}: shape {shape} takes {nbytes} bytes; "
+                f"the largest buffer this device can bind has {largest}"
             )
         power = 1 << (max(nbytes, SMALLEST_BUFFER) - 1).bit_length()
         smaller = power // 4 * 3
-        wanted = min(smaller if max(nbytes, SMALLEST_BUFFER) <= smaller else power, limit)
+        wanted = min(smaller if max(nbytes, SMALLEST_BUFFER) <= smaller else power, largest)
         if len(self._classes) < 65536:
             self._classes[nbytes] = wanted
         return wanted
 
+    def retain(self, storage: Storage) -> Storage:
+        """One more lease on the buffer of ``storage``. Whoever writes through either moves it to its own buffer first.
+
+        ReleasedBufferError if it was released, ValueError if it is persistent, which shares with nobody.
+        """
+        storage.check()
+        if storage.persistent:
+            raise ValueError(f"{storage} is persistent: its buffer is not shared; copy it")
+        storage.buffer.count += 1
+        return Storage(self, storage.buffer, storage.label, storage.shape)
+
+    def release(self, storage: Storage) -> None:
+        """End a lease now; the buffer goes back when it was the last. ReleasedBufferError the second time.
+
+        A lease that was voided by force has nothing left to release: a no-op.
+        """
+        if storage.generation == LEASE_ENDED:
+            raise ReleasedBufferError(f"the buffer of {storage} is released a second time")
+        generation, storage.generation = storage.generation, LEASE_ENDED
+        self._end_lease(storage.buffer, generation)
+
     def force_release(self, storage: Storage) -> None:
-        """Give the buffer back whatever its count; every array on this storage raises on use. Twice is a no-op."""
+        """Give the buffer back whatever its count; every array on it raises on use. Twice is a no-op."""
         if not storage.released:
-            buffer = storage.buffer
-            buffer.generation += 1
-            buffer.count = 0
-            self._give_back(buffer)
+            self._give_back(storage.buffer)
+
+    def reclaim(self) -> None:
+        """``force_release`` of everything that is live and not persistent."""
+        self.drain()
+        for buffer in self._buffers.values():
+            if buffer.count and not buffer.persistent:
+                self._give_back(buffer)
 
     def trim(self) -> None:
         """Destroy every free buffer; those that unsubmitted work refers to go right after the next flush."""
-        self._drain()
+        self.drain()
         for free in self._free.values():
             for _, buffer in free:
-                if self.has_pending and buffer.recorded_in == self.epoch:
-                    self._doomed.append(buffer)
-                else:
-                    self._destroy(buffer)
+                self._destroy_when_submitted(buffer)
         self._free.clear()
 
     def flushed(self) -> None:
-        """The recorded work is submitted: destroy what waited for that."""
+        """The recorded work is submitted: destroy what waited for that, and now and then what stayed free for long."""
         self.epoch += 1
         self.has_pending = False
-        if self._doomed:
-            doomed, self._doomed = self._doomed, []
-            for buffer in doomed:
-                self._destroy(buffer)
+        doomed, self._doomed = self._doomed, []
+        for buffer in doomed:
+            self._destroy(buffer)
         if self.finalized:
-            self._drain()
+            self.drain()
+        if self.epoch % FLUSHES_BETWEEN_SWEEPS == 0:
+            for nbytes, free in self._free.items():
+                kept = [entry for entry in free if self.epoch - entry[1].free_since <= FLUSHES_UNTIL_DESTROYED]
+                if len(kept) < len(free):
+                    for _, buffer in free:
+                        if self.epoch - buffer.free_since > FLUSHES_UNTIL_DESTROYED:
+                            self._destroy(buffer)
+                    heapq.heapify(kept)
+                    self._free[nbytes] = kept
+
+    def note(self, storage: Storage) -> None:
+        """Enter a new lease in the scopes that are open in this thread."""
+        for made in self.scopes.get(threading.get_ident(), ()):
+            made.add(storage)
+
+    def drain(self) -> None:
+        """Release what garbage collection noted."""
+        finalized = self.finalized
+        while finalized:
+            self._end_lease(*finalized.popleft())
 
     def stats(self) -> MemoryStats:
         """The counters as they are now."""
-        self._drain()
+        self.drain()
         return MemoryStats(
             self.in_use_bytes,
             self.reserved_bytes,
@@ -212,24 +215,106 @@ class BufferPool:
             len(self._doomed),
         )
 
-    def _drain(self) -> None:
-        """Release what garbage collection noted. A lease of an older generation is void: nothing to release."""
-        finalized = self.finalized
-        while finalized:
-            buffer, generation = finalized.popleft()
-            if buffer.generation == generation:
-                buffer.count -= 1
-                if buffer.count == 0:
-                    self._give_back(buffer)
+    def reset_peak(self) -> None:
+        """Let ``peak_bytes`` start anew from what is in use."""
+        self.drain()
+        self._most_in_use = max(self._most_in_use, self.peak_bytes)
+        self.peak_bytes = self.in_use_bytes
+
+    def live(self) -> list[LiveBuffer]:
+        """The buffers in use, largest first."""
+        self.drain()
+        rows = [
+            LiveBuffer(b.label, b.shape, b.nbytes, b.persistent, b.serial, b.generation)
+            for b in self._buffers.values()
+            if b.count
+        ]
+        return sorted(rows, key=lambda row: (-row.nbytes, row.serial))
+
+    def _create(self, nbytes: int, label: str, shape: Shape) -> Buffer:
+        """A new buffer. Where there is no room, recorded work is submitted, what is free is destroyed, and the request
+        tried once more.
+        """
+        self._evict(nbytes)
+        serial = next(self._serials)
+        name = f"buffer {serial} of {nbytes} bytes"
+        try:
+            memory = self._create_within_limit(nbytes, name)
+        except OutOfMemoryError:
+            gc.collect()
+            if self.on_pressure is not None:
+                self.on_pressure()
+            self.trim()
+            try:
+                memory = self._create_within_limit(nbytes, name)
+            except OutOfMemoryError as error:
+                raise self._out_of_memory(nbytes, label, shape, error) from error
+        buffer = self._buffers[serial] = Buffer(memory, nbytes, serial)
+        self.created += 1
+        self.reserved_bytes += nbytes
+        return buffer
+
+    def _create_within_limit(self, nbytes: int, name: str) -> Any:
+        if self.limit is not None and self.reserved_bytes + nbytes > self.limit:
+            raise OutOfMemoryError("the limit is reached")
+        return self._allocator.create(nbytes, name)
+
+    def _evict(self, nbytes: int) -> None:
+        """Destroy what was free longest, where a new buffer would bring reserved bytes past twice the most in use."""
+        self._most_in_use = max(self._most_in_use, self.peak_bytes, self.in_use_bytes + nbytes)
+        kept = self.reserved_bytes - sum(buffer.nbytes for buffer in self._doomed)
+        excess = kept + nbytes - 2 * self._most_in_use
+        if excess > 0:
+            longest_first = sorted((b for free in self._free.values() for _, b in free), key=lambda b: b.free_since)
+            for buffer in _until(excess, longest_first):
+                free = self._free[buffer.nbytes]
+                free.remove((buffer.serial, buffer))
+                heapq.heapify(free)
+                self._destroy_when_submitted(buffer)
+
+    def _out_of_memory(self, nbytes: int, label: str, shape: Shape, cause: object) -> OutOfMemoryError:
+        largest = "; ".join(f"{row.label or 'array'} {row.shape} {row.nbytes}" for row in self.live()[:5]) or "none"
+        return OutOfMemoryError(
+            f"{label or 'an array'}: no memory for shape {shape}, a buffer of {nbytes} bytes ({cause}). "
+            f"In use {self.in_use_bytes}, reserved {self.reserved_bytes}, "
+            f"limit {'none' if self.limit is None else self.limit}. Largest in use: {largest}"
+        )
+
+    def _end_lease(self, buffer: Buffer, generation: int) -> None:
+        """One lease less. A lease of an older generation is void: nothing to release."""
+        if buffer.generation == generation:
+            buffer.count -= 1
+            if buffer.count == 0:
+                self._give_back(buffer)
 
     def _give_back(self, buffer: Buffer) -> None:
+        buffer.generation += 1
+        buffer.count = 0
+        buffer.persistent = False
+        buffer.free_since = self.epoch
         self.in_use_bytes -= buffer.nbytes
         heapq.heappush(self._free.setdefault(buffer.nbytes, []), (buffer.serial, buffer))
+
+    def _destroy_when_submitted(self, buffer: Buffer) -> None:
+        if self.has_pending and buffer.recorded_in == self.epoch:
+            self._doomed.append(buffer)
+        else:
+            self._destroy(buffer)
 
     def _destroy(self, buffer: Buffer) -> None:
         if self.on_destroy is not None:
             self.on_destroy(buffer)
         self._allocator.destroy(buffer.memory)
+        del self._buffers[buffer.serial]
         buffer.memory = None
         self.reserved_bytes -= buffer.nbytes
         self.destroyed += 1
+
+
+def _until(nbytes: int, buffers: list[Buffer]) -> Iterator[Buffer]:
+    """Buffers from the front of a list, until they make up ``nbytes``."""
+    for buffer in buffers:
+        if nbytes <= 0:
+            return
+        nbytes -= buffer.nbytes
+        yield buffer

@@ -1,10 +1,11 @@
 """A device: one adapter with its pool, kernels and recorder; or the host, where numpy computes.
 
-The same adapter is reached by one device object. ``GPU_BACKEND_DEVICE`` chooses the default.
+The same adapter is reached by one device object, until ``reset_device``. ``GPU_BACKEND_DEVICE`` chooses the default.
 """
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
 import warnings
@@ -18,11 +19,13 @@ from . import adapter as adapters_module
 from .adapter import Adapter, choose, install_hint, open_gpu
 from .buffer_pool import BufferPool
 from .dispatch import GPURecorder, HostRecorder, Recorder
-from .errors import DeviceError, OutOfMemoryError
+from .errors import DeviceError, DeviceLostError, OutOfMemoryError
+from .health import Health
 from .pipeline import Constants, Kernel, PipelineCache
 from .spec import DType
 
 HOST_LARGEST_BUFFER = 2**40
+LARGEST_INDEXED = 2**33  # bytes: kernels count elements in u32, with room to round up
 
 
 class Device:
@@ -40,6 +43,7 @@ class Device:
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
+        self.health = Health()
 
     @property
     def summary(self) -> str:
@@ -60,6 +64,9 @@ class Device:
     def __reduce__(self) -> str:
         raise TypeError("a device cannot be pickled; pass its name and call gpu_backend.device(name)")
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Device:
+        return self
+
 
 class GPUDevice(Device):
     """A WebGPU device. ``limits`` and ``features`` are those granted, ``adapter`` tells what the adapter has."""
@@ -74,11 +81,11 @@ class GPUDevice(Device):
         self.gpu = open_gpu(adapter)
         self.limits: dict[str, int] = dict(self.gpu.limits)
         self.features = frozenset(self.gpu.features)
-        self.pool = BufferPool(_GPUAllocator(self.gpu, self.limits))
-        self.pipelines = PipelineCache(self.gpu)
-        self.recorder = GPURecorder(self.gpu, self.pool)
+        self.pool = BufferPool(_GPUAllocator(self.gpu, self.limits, self.health))
+        self.pipelines = PipelineCache(self.gpu, self.health)
+        self.recorder = GPURecorder(self.gpu, self.pool, self.health)
         self.pool.on_destroy = self.recorder.bind_groups.drop
-        self.pool.on_pressure = self.recorder.flush
+        self.pool.on_pressure = self.recorder.synchronize
 
     @property
     def summary(self) -> str:
@@ -86,6 +93,12 @@ class GPUDevice(Device):
 
     def kernel(self, file: str, entry: str, prelude: str = "", constants: Constants = (), label: str = "") -> Kernel:
         return self.pipelines.kernel(file, entry, prelude, constants, label)
+
+    def destroy(self) -> None:
+        """Give the device and all its memory back now. Every later use of it or of its arrays is a DeviceLostError."""
+        with self.lock:
+            self.health.end(f"the device {self.name} was destroyed, and every array on it")
+            self.gpu.destroy()
 
 
 class HostDevice(Device):
@@ -110,29 +123,36 @@ class HostDevice(Device):
 
 
 class _GPUAllocator:
-    def __init__(self, gpu: Any, limits: dict[str, int]) -> None:
+    def __init__(self, gpu: Any, limits: dict[str, int], health: Health) -> None:
         import wgpu
 
         self._gpu = gpu
+        self._health = health
         self._usage = wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.COPY_SRC | wgpu.BufferUsage.COPY_DST
         self._error = wgpu.GPUError  # wgpu-native reports a lack of memory as a validation error
-        self.largest_buffer = min(limits["max-buffer-size"], limits["max-storage-buffer-binding-size"]) // 16 * 16
+        largest = min(limits["max-buffer-size"], limits["max-storage-buffer-binding-size"], LARGEST_INDEXED)
+        self.largest_buffer = largest // 16 * 16
 
     def create(self, nbytes: int, label: str) -> Any:
         try:
             return self._gpu.create_buffer(label=label, size=nbytes, usage=self._usage)
         except self._error as error:
+            self._health.raise_if_lost(error)
             raise OutOfMemoryError(f"no memory for a buffer of {nbytes} bytes: {error}") from error
 
     def destroy(self, memory: Any) -> None:
-        memory.destroy()
+        if not self._health.ended:
+            memory.destroy()
 
 
 class _HostAllocator:
     largest_buffer = HOST_LARGEST_BUFFER
 
     def create(self, nbytes: int, label: str) -> Any:
-        return np.empty(nbytes, np.uint8)
+        try:
+            return np.empty(nbytes, np.uint8)
+        except MemoryError as error:
+            raise OutOfMemoryError(f"no memory for a buffer of {nbytes} bytes: {error}") from error
 
     def destroy(self, memory: Any) -> None:
         """numpy frees it when the last view is gone."""
@@ -143,6 +163,11 @@ _devices: dict[tuple[str, str, str], GPUDevice] = {}
 _by_request: dict[str, Device] = {}
 _host = HostDevice()
 _default: Device | None = None
+_forked = False
+FORKED = (
+    "this process was forked from one that had opened a GPU, whose device it cannot use; numpy and the host device "
+    "work here, the GPU in a process that multiprocessing starts with 'spawn'"
+)
 
 
 def device(request: str | Device | None = None) -> Device:
@@ -185,6 +210,31 @@ def default_device(request: str | Device) -> Iterator[Device]:
         _default = before
 
 
+def reset_device(request: str | Device | None = None) -> Device:
+    """A fresh device in place of a lost one, or of one that is no longer wanted, which is destroyed.
+
+    What ``request`` names, by default the default device, is from now on the fresh one, on the same adapter. Arrays and
+    models of the old one are gone: make them anew. The host has nothing to lose and is returned as it is.
+    """
+    global _default
+    old = device(request)
+    if not isinstance(old, GPUDevice):
+        return old
+    with _lock:
+        current = _devices.get(old.adapter.key)
+        if current is not None and current is not old:
+            return current  # someone else has reset it already
+        _forbid_after_fork()
+        fresh = GPUDevice(next((a for a in adapters() if a.key == old.adapter.key), old.adapter))
+        _devices[old.adapter.key] = fresh
+        _by_request.update({name: fresh for name, known in _by_request.items() if known is old})
+        _default = fresh if _default is old else _default
+    old.destroy()
+    del old
+    gc.collect()  # a device and its pool refer to each other, and hold megabytes of the driver's
+    return fresh
+
+
 def adapters() -> list[Adapter]:
     """Every usable adapter of this machine, hardware first."""
     return adapters_module.adapters()
@@ -193,6 +243,7 @@ def adapters() -> list[Adapter]:
 def _open(request: str) -> Device:
     if request.lower() == "host":
         return _host
+    _forbid_after_fork()
     adapter = choose(request)
     if adapter is None:
         warnings.warn(
@@ -202,10 +253,31 @@ def _open(request: str) -> Device:
         )
         return _host
     with _lock:
-        key = (adapter.name, adapter.backend, adapter.driver)
-        if key not in _devices:
-            _devices[key] = GPUDevice(adapter)
-        return _devices[key]
+        if adapter.key not in _devices:
+            _devices[adapter.key] = GPUDevice(adapter)
+        return _devices[adapter.key]
+
+
+def _forbid_after_fork() -> None:
+    if _forked:
+        raise DeviceLostError(FORKED)
+
+
+def _after_fork() -> None:
+    """In a forked child: GPU devices are gone, and never touched again, since a driver's threads are not there; locks
+    that another thread held are open.
+    """
+    global _forked, _lock
+    _lock = threading.RLock()
+    _host.lock = threading.RLock()
+    for device in _devices.values():
+        _forked = True
+        device.lock = threading.RLock()
+        device.health.end(FORKED)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def same_device(op: str, one: Device, other: Device) -> None:

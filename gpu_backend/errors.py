@@ -15,8 +15,12 @@ class DeviceError(RuntimeError):
     """No adapter fits the request, or arrays of two devices meet in one op."""
 
 
+class DeviceLostError(DeviceError):
+    """The device is gone, and with it every array on it. ``gpu_backend.reset_device()`` opens a fresh one."""
+
+
 class ReleasedBufferError(RuntimeError):
-    """An array is used whose buffer was force-released."""
+    """An array is used whose buffer was released, or one is released a second time."""
 
 
 class OutOfMemoryError(MemoryError):

@@ -48,7 +48,7 @@ class Op:
     """A record of the functions of one operation; see the module's text for what each is.
 
     ``backward`` None: the op has no gradient, and asking for one raises. ``is_view``: the result shares the memory of
-    the input, on every device.
+    the input, on every device, so that ``forward`` and ``backward`` serve the host as well.
     """
 
     name: str
@@ -70,6 +70,7 @@ class Op:
         """The result and what the backward needs. Raises before anything is recorded if shapes or types do not fit."""
         device = device_of(self.name, inputs)
         with device.lock:
+            device.health.check()
             out = self.spec(*inputs, **attributes)
             if device.is_host and not self.is_view:
                 return self._run_on_host(device, out, inputs, attributes)

@@ -7,9 +7,10 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from .buffer_pool import Buffer
 from .errors import ShaderError
+from .health import Health
 from .shader import PARAMS_NBYTES, Binding, Shader, load
+from .storage import Buffer
 
 Constants = tuple[tuple[str, float], ...]
 
@@ -82,8 +83,9 @@ class Kernel:
 class PipelineCache:
     """Kernels of one device by file, entry point, prelude and override constants; counts hits and misses."""
 
-    def __init__(self, gpu: Any) -> None:
+    def __init__(self, gpu: Any, health: Health) -> None:
         self._gpu = gpu
+        self._health = health
         self._kernels: dict[tuple[str, str, str, Constants], Kernel] = {}
         self._modules: dict[tuple[str, str], Any] = {}
         self._layouts: dict[tuple[tuple[int, str], ...], tuple[int, Any, Any]] = {}
@@ -97,7 +99,8 @@ class PipelineCache:
             self.hits += 1
             return kernel
         self.misses += 1
-        kernel = self.compile(load(file, prelude), entry, dict(constants), label or f"{file}.{entry}")
+        with self._health.watch():
+            kernel = self.compile(load(file, prelude), entry, dict(constants), label or f"{file}.{entry}")
         self._kernels[file, entry, prelude, constants] = kernel
         return kernel
 
@@ -149,13 +152,13 @@ class PipelineCache:
             known = self._layouts[signature] = (len(self._layouts), group, layout)
         return known
 
-    @staticmethod
-    def _guarded(shader: Shader, label: str, create: Any) -> Any:
+    def _guarded(self, shader: Shader, label: str, create: Any) -> Any:
         import wgpu
 
         try:
             return create()
         except wgpu.GPUError as error:
+            self._health.raise_if_lost(error)
             message = str(error)
             found = _ERROR_LINE.search(message)
             excerpt = shader.excerpt(int(found[1])) if found else ""

@@ -10,11 +10,12 @@ import pytest
 
 import gpu_backend as gb
 from gpu_backend.array import Array
-from gpu_backend.buffer_pool import Storage
 from gpu_backend.device import Device, GPUDevice
 from gpu_backend.ops.movement import fill
 from gpu_backend.spec import float32
+from gpu_backend.storage import Storage
 
+POISON = 0x7FC00000  # the bits of a NaN
 _seen = {"passed": 0, "failed": 0, "skipped": 0}
 
 
@@ -52,7 +53,7 @@ def poison(storage: Storage, device: Device) -> None:
     """Fill a whole buffer with NaN, whatever was in it, so that a read of something never written shows."""
     words = storage.buffer.nbytes // 4
     if device.is_host:
-        storage.buffer.memory.view(np.uint32)[:] = 0x7FC00000
+        storage.buffer.memory.view(np.uint32)[:] = POISON
     else:
         fill(Array(storage, (words,), float32, device), float("nan"))
 

@@ -295,6 +295,13 @@ def movement(op: Op, name: str, cases: list[tuple[tuple[int, ...], Any]], faults
     return Row(op, tuple(samples), tolerance=1e-6, faults=faults)
 
 
+def clone_row() -> Row:
+    samples = [Sample(str(shape), (normal(*shape),)) for shape in ((1,), (), (3, 5), (70, 90), (0, 3))]
+    samples += [Sample("int32", (integers(7),)), Sample("bool", (truths(7),))]
+    fault = Fault((1.0,), {}, DtypeError, "clone: at least one operand must be an array")
+    return Row(ops.clone, tuple(samples), tolerance=1e-6, faults=(fault,))
+
+
 TABLE: tuple[Row, ...] = (
     binary(ops.add),
     binary(ops.subtract),
@@ -333,6 +340,7 @@ TABLE: tuple[Row, ...] = (
             Fault((truths(3),), {}, DtypeError, "not bool"),
         ),
     ),
+    clone_row(),
     movement(
         ops.reshape,
         "shape",

@@ -53,7 +53,8 @@ def test_a_class_is_at_most_twice_what_was_asked_and_never_past_the_limit() -> N
         assert asked <= pool.size_class(asked) <= min(2 * asked, 1 << 20)
         assert pool.size_class(asked) % 16 == 0
     with pytest.raises(
-        OutOfMemoryError, match="big takes 1048577 bytes; the largest buffer this device can bind has 1048576"
+        OutOfMemoryError,
+        match=r"big: shape \(\) takes 1048577 bytes; the largest buffer this device can bind has 1048576",
     ):
         pool.take((1 << 20) + 1, "big")
 
@@ -108,7 +109,7 @@ def test_destruction_waits_for_recorded_work() -> None:
 def test_force_release_voids_every_lease_once() -> None:
     """M4: the count is ignored, later releases are no-ops, no buffer gets two owners."""
     pool = BufferPool(Fake())
-    storage = pool.take(100, "weights")
+    storage = pool.take(100, "weights", (3,))
     other = pool.take(100)
     storage2 = pool.take(100)
     storage2.adopt(storage)
@@ -118,7 +119,7 @@ def test_force_release_voids_every_lease_once() -> None:
     pool.force_release(storage2)
     taken = pool.take(100)
     with pytest.raises(ReleasedBufferError, match=r"the buffer of weights \(3,\) was force-released"):
-        storage.check((3,))
+        storage.check()
     del storage, storage2
     again = [pool.take(100) for _ in range(3)]
     serials = [lease.buffer.serial for lease in (taken, other, *again)]
@@ -235,7 +236,7 @@ def test_a_forward_sees_the_weights_of_the_step_before(device: Device) -> None:
             if k == 3:
                 reserved = gb.memory.stats().reserved_bytes
     assert len(results) == 100
-    assert gb.memory.stats().reserved_bytes == reserved
+    assert gb.memory.stats().reserved_bytes <= reserved
 
 
 def test_memory_shared_by_assignment_is_left_before_a_write_where_it_lies(device: Device) -> None:

@@ -14,13 +14,21 @@ ROOT = Path(__file__).parent.parent
 FLOORS = [
     ["wgsl"],
     ["gpu_backend.errors", "gpu_backend.spec"],
-    ["gpu_backend.adapter", "gpu_backend.buffer_pool", "gpu_backend.shader"],
+    [
+        "gpu_backend.adapter",
+        "gpu_backend.health",
+        "gpu_backend.submission",
+        "gpu_backend.storage",
+        "gpu_backend.shader",
+    ],
+    ["gpu_backend.buffer_pool"],
     ["gpu_backend.pipeline"],
     ["gpu_backend.dispatch"],
     ["gpu_backend.device"],
-    ["gpu_backend.memory", "gpu_backend.array", "gpu_backend.install"],
+    ["gpu_backend.array", "gpu_backend.install"],
     ["gpu_backend.op"],
     ["gpu_backend.ops"],
+    ["gpu_backend.memory"],
     ["gpu_backend"],
     # The gradient line: below it no Tensor, no tape.
     ["autodiff.errors", "autodiff.random"],
@@ -35,7 +43,7 @@ FLOORS = [
     ["autodiff"],
     ["autodiff.cli"],
 ]
-IMPORTS_WGPU = {"gpu_backend.adapter", "gpu_backend.device", "gpu_backend.pipeline", "gpu_backend.dispatch"}
+IMPORTS_WGPU = {f"gpu_backend.{room}" for room in ("adapter", "device", "dispatch", "health", "pipeline", "submission")}
 
 MODULES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path

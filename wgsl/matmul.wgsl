@@ -4,7 +4,8 @@
 // four elements at a time where the memory order allows (`a_packed`, `b_packed`: the contiguous extent divides by 4).
 // A 4 x 4 matrix holds one row of y in each of its columns. The prelude gives `activate`, a <name>_value of lib/scalar.
 // Rows and columns past the edge read what lies there and are not stored. A long K is cut into `parts` of `k_chunk`,
-// whose products lie one after the other in y and are summed by reduction.wgsl.
+// whose products lie one after the other in y and are summed by reduction.wgsl. A product that is too much work for one
+// dispatch comes in several, each from `first_group` on.
 // uses: lib/index, lib/scalar
 
 override WORKGROUP_ROWS: u32 = 8u;
@@ -25,6 +26,7 @@ struct Params {
   b_stride: u32,
   row_groups: u32,
   column_groups: u32,
+  first_group: u32,
 }
 
 @group(0) @binding(0) var<uniform> params: Params;
@@ -84,7 +86,7 @@ struct Block {
 }
 
 fn place(group: vec3<u32>, groups: vec3<u32>, local: vec3<u32>) -> Tile {
-  let index = group_index(group, groups);
+  let index = params.first_group + group_index(group, groups);
   let line = index / params.column_groups;
   let slice = line / params.row_groups;
   let row_group = line - slice * params.row_groups;

@@ -26,7 +26,7 @@ from .elementwise import (
 )
 from .loss import cross_entropy
 from .matmul import linear, matmul
-from .movement import broadcast_to, full, permute_dims, reshape
+from .movement import broadcast_to, clone, full, permute_dims, reshape
 from .normalization import log_softmax, softmax
 from .reduction import max, mean, sum
 
@@ -53,6 +53,7 @@ OPS: tuple[Op, ...] = (
     sum,
     mean,
     max,
+    clone,
     reshape,
     permute_dims,
     broadcast_to,
@@ -68,6 +69,7 @@ __all__ = [
     "add",
     "astype",
     "broadcast_to",
+    "clone",
     "cross_entropy",
     "divide",
     "equal",

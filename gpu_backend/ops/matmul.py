@@ -23,8 +23,8 @@ WORKGROUP_ROWS = WORKGROUP_COLUMNS = 8
 ROWS_WORTH_A_TRANSPOSED_COPY = 64
 
 
-# A longer K is cut into parts: no dispatch runs long, small terms are not swallowed, and lavapipe of Mesa 22.3.6, which
-# leaves all loops of an invocation after 65,535 rounds without a word, computes the whole sum.
+# A longer K is cut into parts: small terms are not swallowed, and lavapipe of Mesa 22.3.6, which leaves all loops of an
+# invocation after 65,535 rounds without a word, computes the whole sum.
 LONGEST_K = 16384
 
 
@@ -44,12 +44,16 @@ def product(
 ) -> Array:
     """activation(a' b' + bias) of stacks of matrices; a' is ``a`` or its transpose, b' likewise.
 
-    The stacking dimensions broadcast. ``bias`` has one element per column. One dispatch, unless K is long.
+    The stacking dimensions broadcast. ``bias`` has one element per column. One dispatch, unless K is long
+    or the work budget asks for more.
     """
     M, K = _matrix(a.shape, a_transposed)
     N = _matrix(b.shape, b_transposed)[1]
     batch = broadcast_shapes(name, a.shape[:-2], b.shape[:-2])
     out = (*batch, M, N)
+    parts = -(-K // LONGEST_K) or 1
+    whole = parts == 1
+    y = allocate(out if whole else (parts, *out), float32, a.device, name)  # first: too large raises before any record
     if size_of(b.shape[:-2]) == 1 and not a_transposed:
         M *= size_of(a.shape[:-2])  # one matrix on the right: the stack on the left is one tall matrix
         batches, a_stride, b_stride = size_of(batch) // (size_of(a.shape[:-2]) or 1), 0, 0
@@ -60,9 +64,6 @@ def product(
         b_stride = 0 if size_of(b.shape[:-2]) == 1 else K * N
     if b_transposed and M >= ROWS_WORTH_A_TRANSPOSED_COPY:
         b, b_transposed = _transposed(b), False
-    parts = -(-K // LONGEST_K) or 1
-    whole = parts == 1
-    y = allocate(out if whole else (parts, *out), float32, a.device, name)
     constants = (
         ("a_transposed", a_transposed),
         ("b_transposed", b_transposed),
@@ -75,9 +76,10 @@ def product(
     row_groups = -(-M // (TILE * WORKGROUP_ROWS))
     column_groups = -(-N // (TILE * WORKGROUP_COLUMNS))
     arrays = {"a": a, "b": b, "y": y} | ({"bias": bias} if entry == "bias_forward" else {})
-    a.device.recorder.record(
+    a.device.recorder.record_parts(
         kernel,
         parts * batches * row_groups * column_groups,
+        batches * M * N * K,
         M=M,
         N=N,
         K=K,

@@ -1,4 +1,4 @@
-"""Ops that move elements without changing them: reshape, permute_dims, broadcast_to; and full."""
+"""Ops that move elements without changing them: clone, reshape, permute_dims, broadcast_to; and full."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..array import Array, allocate, write
+from ..array import Array, allocate, renew, write
 from ..device import Device
 from ..device import device as find_device
 from ..errors import ShapeError
@@ -30,6 +30,7 @@ from ..spec import (
     normalize_axis,
     reshaped,
 )
+from . import update
 from .broadcast import gather, label
 from .reduction import sum_to, sum_to_host
 
@@ -44,6 +45,7 @@ def number_bits(number: Scalar, dtype: DType) -> int:
 def fill(y: Array, number: Scalar) -> None:
     """Set every element of ``y`` to ``number``, in place, as recorded work."""
     with y.device.lock:
+        renew(y)
         if y.device.is_host:
             write(y, np.full(y.shape, number, y.dtype.numpy))
             return
@@ -73,6 +75,30 @@ def full(
         y = allocate(as_shape("full", shape), kind, target, "full")
         fill(y, value)
     return y
+
+
+def clone_spec(x: HasSpec) -> Spec:
+    """y = x; dx = dy. The elements are copied when x or y is first written, those of persistent memory at once."""
+    return Spec(x.shape, x.dtype)
+
+
+def clone_host_forward(x: HostArray) -> tuple[HostArray, Saved]:
+    return x.copy(), ()
+
+
+def clone_host_backward(dy: HostArray, saved: Saved, needs: Needs) -> HostGradients:
+    return (dy,)
+
+
+def clone_forward(out: Spec, x: Array) -> tuple[Array, Saved]:
+    return update.clone(x), ()
+
+
+def clone_backward(dy: Array, saved: Saved, needs: Needs) -> Gradients:
+    return (dy,)
+
+
+clone = Op("clone", clone_spec, clone_host_forward, clone_forward, clone_host_backward, clone_backward, is_view=True)
 
 
 def reshape_spec(x: HasSpec, shape: int | Iterable[int]) -> Spec:

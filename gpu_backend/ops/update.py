@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..array import Array, allocate, write
+from ..array import Array, allocate, renew, write
 from ..device import same_device
 from ..errors import DtypeError, ShapeError
 from .broadcast import label
@@ -17,8 +17,8 @@ from .broadcast import label
 def assign(target: Array, source: Array) -> None:
     """target <- source, of equal shape and element type.
 
-    Persistent memory is overwritten where it lies; other memory is exchanged for that of ``source``, which is why
-    ``source`` and ``target`` may share it.
+    Persistent memory is overwritten where it lies; other memory is exchanged for that of ``source``, and the two share
+    it until one of them is written.
     """
     _match("assign", target, source)
     with target.device.lock:
@@ -26,26 +26,31 @@ def assign(target: Array, source: Array) -> None:
             return
         if target.storage.persistent:
             copy_into(target, source)
-        elif source.storage.persistent:
-            target.storage.adopt(copy(source).storage)
         else:
-            target.storage.adopt(source.storage)
+            target.storage.adopt(clone(source).storage)
 
 
 def persist(x: Array, label: str) -> Array:
     """``x`` with memory that no other storage shares, and that stays where it is for as long as it lives."""
     with x.device.lock:
         own(x)
-        x.storage.persistent = True
-        x.storage.label = label
+        x.storage.persist(label)
     return x
 
 
-def own(x: Array) -> None:
-    """Make sure that no other storage shares the memory of ``x``: if one does, ``x`` gets a copy. Persistent memory is
-    never shared."""
-    if not x.storage.persistent and x.storage.buffer.count > 1:
-        x.storage.adopt(copy(x).storage)
+def own(*arrays: Array) -> None:
+    """Make sure that no other storage shares the memory of each array: if one does, the array gets a copy."""
+    for x in arrays:
+        if x.storage.shared:
+            x.storage.adopt(copy(x).storage)
+
+
+def clone(x: Array) -> Array:
+    """The elements of ``x``, copied when either of the two is first written; persistent memory is copied at once."""
+    with x.device.lock:
+        if x.storage.persistent:
+            return copy(x)
+        return Array(x.storage.pool.retain(x.storage), x.shape, x.dtype, x.device)
 
 
 def copy(x: Array) -> Array:
@@ -61,7 +66,9 @@ def copy_into(target: Array, source: Array) -> None:
     _match("copy", target, source)
     device = target.device
     with device.lock:
-        own(target)
+        if target.storage.buffer is source.storage.buffer:
+            return
+        renew(target)
         if device.is_host:
             write(target, source.host())
         else:
@@ -109,6 +116,7 @@ def sgd_advance(progress: Array, first: int, count: int) -> None:
     """Count one step more for ``count`` parameters from slot ``first`` on. ``progress``: (slots, 3)."""
     device = progress.device
     with device.lock:
+        own(progress)
         if device.is_host:
             progress.host()[first : first + count, 0] += 1
         else:
@@ -128,6 +136,7 @@ def sgd_update(
     _match("sgd", parameter, gradient)
     device = parameter.device
     with device.lock:
+        own(parameter, *([] if velocity is None else [velocity]))
         gradient = _apart(gradient, parameter)
         if device.is_host:
             _sgd_host(parameter, gradient, velocity, hyper, progress, slot)
@@ -177,6 +186,7 @@ def adamw_advance(progress: Array, first: int, count: int, hyper: Array) -> None
     """Count one step more for ``count`` parameters from slot ``first`` on; c <- beta c + (1 - beta) is 1 - beta^t."""
     device = progress.device
     with device.lock:
+        own(progress)
         if device.is_host:
             slots = progress.host()[first : first + count]
             _, beta1, one_minus_beta1, beta2, one_minus_beta2, _, _ = hyper.host()
@@ -204,6 +214,7 @@ def adamw_update(
     _match("adamw", parameter, gradient)
     device = parameter.device
     with device.lock:
+        own(parameter, first_moment, second_moment)
         gradient = _apart(gradient, parameter)
         if device.is_host:
             _adamw_host(parameter, gradient, first_moment, second_moment, hyper, progress, slot)

@@ -1,0 +1,219 @@
+"""The way to the queue: numbered submits, waiting for one of them, and content that comes back.
+
+``NativeSubmissions`` calls functions of wgpu-native on the handles of wgpu-py: they wait for one submit while later
+ones run. The public API has only a wait for everything, during which nothing can be submitted; ``PublicSubmissions``
+makes do with it where the handles are not as expected.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections import deque
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from .errors import DeviceError
+
+Bytes = npt.NDArray[np.uint8]
+
+
+class Read(Protocol):
+    """Bytes on their way from a staging buffer, as they were when the read was started."""
+
+    @property
+    def number(self) -> int:
+        """The submit after which the bytes are there."""
+
+    @property
+    def done(self) -> bool:
+        """Whether ``content`` would return at once."""
+
+    def content(self) -> Bytes:
+        """A copy of the bytes; waits for them. Once only: afterwards the staging buffer is free again."""
+
+
+class Submissions:
+    """Submits of one device by number, from 1 on. ``timeout``: seconds to wait before TimeoutError, None for ever."""
+
+    kind = ""
+
+    def __init__(self, gpu: Any) -> None:
+        self._gpu = gpu
+        self.count = 0
+        self.timeout: float | None = None
+
+    @property
+    def in_flight(self) -> int:
+        """Submits that are not known to be done."""
+        raise NotImplementedError
+
+    def submit(self, commands: Any) -> int:
+        """Hand a command buffer to the queue; its number."""
+        raise NotImplementedError
+
+    def wait(self, number: int) -> None:
+        """Until this submit and all before it are done."""
+        raise NotImplementedError
+
+    def read(self, staging: Any, nbytes: int) -> Read:
+        """Start to read the first ``nbytes`` of a staging buffer that the last submit writes."""
+        raise NotImplementedError
+
+
+class PublicSubmissions(Submissions):
+    """Through the public API of wgpu-py."""
+
+    kind = "public"
+
+    def __init__(self, gpu: Any) -> None:
+        import wgpu
+
+        super().__init__(gpu)
+        usage = wgpu.BufferUsage.MAP_READ | wgpu.BufferUsage.COPY_DST
+        self._fence = gpu.create_buffer(label="fence", size=16, usage=usage)
+        self._done = 0
+
+    @property
+    def in_flight(self) -> int:
+        return self.count - self._done
+
+    def submit(self, commands: Any) -> int:
+        self._gpu.queue.submit([commands])
+        self.count += 1
+        return self.count
+
+    def wait(self, number: int) -> None:
+        if number > self._done:
+            goal = self.count
+            self._fence.map_async("READ", 0, 16).sync_wait()  # "READ" submits and waits for an empty command buffer
+            self._fence.unmap()
+            self._done = goal
+
+    def read(self, staging: Any, nbytes: int) -> Read:
+        return _PublicRead(self, staging, nbytes)
+
+
+class _PublicRead:
+    def __init__(self, submissions: PublicSubmissions, staging: Any, nbytes: int) -> None:
+        self._submissions = submissions
+        self._staging = staging
+        self._nbytes = nbytes
+        self.number = submissions.count
+
+    @property
+    def done(self) -> bool:
+        return self.number <= self._submissions._done
+
+    def content(self) -> Bytes:
+        # Mapped as late as this: from map_async until it is done, wgpu-py's poll thread keeps every submit waiting.
+        self._staging.map_async("READ_NOSYNC", 0, self._nbytes).sync_wait()
+        copy = np.frombuffer(self._staging.read_mapped(0, self._nbytes, copy=False), np.uint8).copy()
+        self._staging.unmap()
+        return copy
+
+
+class NativeSubmissions(Submissions):
+    """Through wgpu-native's functions on wgpu-py's handles. ImportError or AttributeError where those differ."""
+
+    kind = "native"
+
+    def __init__(self, gpu: Any) -> None:
+        super().__init__(gpu)
+        from wgpu.backends.wgpu_native import ffi, lib
+        from wgpu.backends.wgpu_native._api import libf  # the same functions, raising what the device reports
+
+        self._ffi, self._lib, self._calls = ffi, lib, libf
+        self._device, self._queue = gpu._internal, gpu.queue._internal
+        self._submit, self._poll = libf.wgpuQueueSubmitForIndex, libf.wgpuDevicePoll
+        self._waiting: deque[tuple[int, Any]] = deque()
+        _mapped_callback(ffi)
+
+    @property
+    def in_flight(self) -> int:
+        if self._waiting and self._poll(self._device, False, self._ffi.NULL) & 0xFF:  # a C bool: one byte of the word
+            self._waiting.clear()
+        return len(self._waiting)
+
+    def submit(self, commands: Any) -> int:
+        index = self._submit(self._queue, 1, self._ffi.new("WGPUCommandBuffer[]", [commands._internal]))
+        self.count += 1
+        self._waiting.append((self.count, self._ffi.new("WGPUSubmissionIndex *", index)))
+        return self.count
+
+    def wait(self, number: int) -> None:
+        # One submit after the other: between two of them Python sees a Ctrl-C.
+        start = time.monotonic()
+        while self._waiting and self._waiting[0][0] <= number:
+            if self.timeout is not None and time.monotonic() - start > self.timeout:
+                raise TimeoutError(f"the device was not done after {self.timeout} seconds; its work goes on")
+            self._poll(self._device, True, self._waiting[0][1])
+            self._waiting.popleft()
+
+    def read(self, staging: Any, nbytes: int) -> Read:
+        return _NativeRead(self, staging, nbytes)
+
+
+class _NativeRead:
+    def __init__(self, submissions: NativeSubmissions, staging: Any, nbytes: int) -> None:
+        ffi, lib = submissions._ffi, submissions._lib
+        self._submissions = submissions
+        self._staging = staging
+        self._nbytes = nbytes
+        self._tag = next(_tags)
+        self.number = submissions.count
+        _statuses[self._tag] = None
+        info = ffi.new("WGPUBufferMapCallbackInfo *")
+        info.mode = lib.WGPUCallbackMode_AllowProcessEvents
+        info.callback = _mapped_callback(ffi)
+        info.userdata1 = ffi.cast("void *", self._tag)
+        submissions._calls.wgpuBufferMapAsync(staging._internal, lib.WGPUMapMode_Read, 0, nbytes, info[0])
+
+    @property
+    def done(self) -> bool:
+        if _statuses[self._tag] is None:
+            self._submissions._poll(self._submissions._device, False, self._submissions._ffi.NULL)
+        return _statuses[self._tag] is not None
+
+    def content(self) -> Bytes:
+        ffi, calls = self._submissions._ffi, self._submissions._calls
+        self._submissions.wait(self.number)
+        if not self.done or _statuses[self._tag] != self._submissions._lib.WGPUMapAsyncStatus_Success:
+            raise DeviceError(f"{self._nbytes} bytes did not come back from the device (status {_statuses[self._tag]})")
+        handle = self._staging._internal
+        start = calls.wgpuBufferGetConstMappedRange(handle, 0, self._nbytes)
+        copy = np.frombuffer(ffi.buffer(start, self._nbytes), np.uint8).copy()
+        calls.wgpuBufferUnmap(handle)
+        return copy
+
+    def __del__(self) -> None:
+        _statuses.pop(self._tag, None)
+
+
+# One callback for every read of the process, kept for its whole life: a buffer that is dropped calls back late.
+_tags = itertools.count(1)
+_statuses: dict[int, int | None] = {}
+_callback: Any = None
+
+
+def _mapped_callback(ffi: Any) -> Any:
+    global _callback
+    if _callback is None:
+
+        def mapped(status: int, message: Any, tag: Any, unused: Any) -> None:
+            number = int(ffi.cast("intptr_t", tag))
+            if number in _statuses:
+                _statuses[number] = status
+
+        _callback = ffi.callback("void(WGPUMapAsyncStatus, WGPUStringView, void *, void *)", mapped)
+    return _callback
+
+
+def open_submissions(gpu: Any) -> Submissions:
+    """The better of the two ways that works here."""
+    try:
+        return NativeSubmissions(gpu)
+    except (ImportError, AttributeError):
+        return PublicSubmissions(gpu)
