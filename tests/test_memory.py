@@ -1,0 +1,616 @@
+"""The public face of memory: numbers, limits, scopes, what is freed when, and errors instead of aborts."""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import inspect
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import autodiff as ad
+import autodiff.functional as F
+import gpu_backend as gb
+from autodiff import nn, optim
+from gpu_backend import Device, OutOfMemoryError, ReleasedBufferError, memory
+from gpu_backend.array import write
+from gpu_backend.device import GPUDevice
+from gpu_backend.dispatch import MAX_RECORDED
+from gpu_backend.ops import update
+
+pytestmark = pytest.mark.no_poison
+
+
+@pytest.fixture
+def limited(device: Device) -> Iterator[Callable[[int], None]]:
+    """Sets a limit of so many bytes above what is in use, lifted after the test."""
+
+    def limit(room: int) -> None:
+        gc.collect()
+        memory.trim(device)
+        memory.set_limit(memory.stats(device).in_use_bytes + room, device)
+
+    yield limit
+    memory.set_limit(None, device)
+
+
+def train(device: Device, steps: int, batch: Callable[[int], int] = lambda step: 4) -> Iterator[int]:
+    """An MLP with AdamW, one step after the other."""
+    ad.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 7, device=device), nn.Tanh(), nn.Linear(7, 3, device=device))
+    optimizer = optim.AdamW(model.parameters(), lr=1e-2)
+    random = np.random.default_rng(0)
+    for step in range(steps):
+        x, target = random.standard_normal((batch(step), 6)), random.integers(0, 3, batch(step))
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(ad.tensor(x, device=device)), target)
+        loss.backward()
+        optimizer.step()
+        loss.item()
+        yield step
+
+
+def test_dropped_memory_stays_reserved_until_it_is_trimmed(device: Device) -> None:
+    """P-ME05: two numbers, and the counters add up."""
+    gc.collect()
+    memory.trim()
+    before = memory.stats()
+    x = gb.empty(1_000_000)
+    during = memory.stats()
+    assert during.in_use_bytes - before.in_use_bytes == 2**22
+    assert during.peak_bytes >= during.in_use_bytes
+    del x
+    after = memory.stats()
+    assert after.in_use_bytes == before.in_use_bytes
+    assert after.reserved_bytes == before.reserved_bytes + 2**22
+    memory.trim()
+    last = memory.stats()
+    assert last.reserved_bytes == last.in_use_bytes == before.in_use_bytes
+    assert last.created - last.destroyed == before.created - before.destroyed
+    assert last.destroyed == before.destroyed + 1
+
+
+def test_the_peak_starts_anew(device: Device) -> None:
+    x = gb.empty(500_000)
+    del x
+    memory.reset_peak()
+    assert memory.stats().peak_bytes == memory.stats().in_use_bytes
+    y = gb.empty(100)
+    assert memory.stats().peak_bytes == memory.stats().in_use_bytes
+    assert y.size == 100
+
+
+def test_past_the_limit_there_is_an_error_with_every_number_and_the_next_op_works(
+    device: Device, limited: Callable[[int], None]
+) -> None:
+    """M8: flush, trim, retry once, then OutOfMemoryError, which is a MemoryError."""
+    kept = [gb.array(np.ones(n, np.float32), label=f"kept {n}") for n in (100, 2000, 300, 400, 500, 600)]
+    limited(10_000)
+    free = gb.array(np.ones(1500, np.float32))
+    del free
+    x = gb.array(np.ones(2000, np.float32), label="fits once the free ones are gone")
+    with pytest.raises(OutOfMemoryError) as raised:
+        gb.add(x, 1.0)
+    stats = memory.stats()
+    text = str(raised.value)
+    assert isinstance(raised.value, MemoryError)
+    assert "add: no memory for shape (2000,), a buffer of 8192 bytes (the limit is reached)" in text
+    assert f"In use {stats.in_use_bytes}, reserved {stats.reserved_bytes}, limit {device.pool.limit}." in text
+    largest = text.partition("Largest in use: ")[2].split("; ")
+    assert len(largest) == 5
+    assert [int(entry.split()[-1]) for entry in largest] == [row.nbytes for row in memory.snapshot()[:5]]
+    assert gb.sum(kept[0]).item() == 100
+    assert gb.sum(x).item() == 2000
+
+
+def test_recorded_work_is_submitted_before_memory_runs_out(adapter: GPUDevice) -> None:
+    """M8, M1: buffers in unsubmitted work are destroyed after a flush, to make room, and their readers are right."""
+    with gb.default_device(adapter):
+        gc.collect()
+        memory.trim()
+        memory.set_limit(memory.stats().in_use_bytes + 22_000)
+        try:
+            x = gb.array(np.ones(2000, np.float32))
+            y = gb.multiply(x, 3.0)
+            del x
+            flushes = adapter.recorder.flushes
+            z = gb.empty(2500)
+            assert adapter.recorder.flushes > flushes
+            assert gb.sum(y).item() == 6000
+            assert z.size == 2500
+        finally:
+            memory.set_limit(None)
+
+
+@pytest.mark.parametrize("limit", [-1, 1.5, True, "1 GB"])
+def test_a_limit_is_a_number_of_bytes(limit: Any, device: Device) -> None:
+    with pytest.raises(ValueError, match="a limit is a number of bytes or None"):
+        memory.set_limit(limit)
+
+
+def test_a_limit_below_what_is_reserved_gives_free_buffers_back(device: Device) -> None:
+    kept = gb.empty(1000)
+    gb.empty(100_000)
+    memory.set_limit(memory.stats().in_use_bytes)
+    try:
+        assert memory.stats().reserved_bytes == memory.stats().in_use_bytes
+        assert kept.size == 1000
+    finally:
+        memory.set_limit(None)
+
+
+@pytest.mark.parametrize("shape", [(2**31, 2**31, 4), (2**63,), (2**64, 2**64), (2**33,)])
+def test_sizes_never_wrap_around(shape: tuple[int, ...], adapter: GPUDevice) -> None:
+    """P-LM03: products of extents past 32 and 64 bits are told, not taken modulo."""
+    row = gb.full((1,) * len(shape), 1.0, device=adapter)
+    dispatches = adapter.recorder.dispatches
+    nbytes = 4 * int(np.prod([int(n) for n in shape], dtype=object))
+    for make in (lambda: gb.empty(shape, device=adapter), lambda: gb.broadcast_to(row, shape=shape)):
+        with pytest.raises(OutOfMemoryError, match=f"takes {nbytes} bytes"):
+            make()
+    column = gb.full((2**20, 1), 1.0, device=adapter)
+    with pytest.raises(OutOfMemoryError, match=r"matmul: shape \(1048576, 1048576\) takes 4398046511104 bytes"):
+        gb.matmul(column, column, transpose_b=True)
+    assert adapter.recorder.dispatches - dispatches == 1, "of the column"
+
+
+def test_reclaim_spares_what_is_persistent(device: Device) -> None:
+    """M4: parameters, gradients, optimizer state and what persist named; all else raises, with label and shape."""
+    model = nn.Linear(3, 2)
+    optimizer = optim.AdamW(model.parameters())
+    x = ad.tensor([[1.0, 2.0, 3.0]])
+    model(x).sum().backward()
+    mine = memory.persist(gb.array([7.0], label="mine"))
+    other = gb.array([1.0, 2.0], label="other")
+    view = other.reshape(2, 1)
+    memory.reclaim()
+    for gone in (lambda: gb.exp(other), view.numpy, lambda: x * 2.0):
+        with pytest.raises(ReleasedBufferError, match="was force-released"):
+            gone()
+    with pytest.raises(ReleasedBufferError, match=r"the buffer of other \(2,\) was force-released"):
+        gb.exp(view)
+    optimizer.step()
+    assert mine.tolist() == [7.0]
+    assert model(ad.tensor([[1.0, 2.0, 3.0]])).shape == (1, 2)
+    assert model.weight.grad is not None
+    np.testing.assert_array_equal(model.weight.grad.numpy(), [[1.0, 2.0, 3.0]] * 2)
+    stats = memory.stats()
+    assert stats.reserved_bytes >= stats.in_use_bytes
+    memory.unpersist(mine)
+    memory.reclaim()
+    with pytest.raises(ReleasedBufferError, match=r"mine \(1,\)"):
+        mine.numpy()
+
+
+def test_force_release_then_releases_leave_no_buffer_with_two_owners(device: Device) -> None:
+    """M4: count 3, force_release, three releases."""
+    x = gb.array([1.0, 2.0, 3.0], label="x")
+    leases = [x, gb.clone(x), gb.clone(x)]
+    assert x.storage.buffer.count == 3
+    memory.force_release(x)
+    memory.force_release(x)
+    taken = gb.array([5.0, 6.0, 7.0])
+    for lease in leases:
+        memory.release(lease)
+    more = [gb.array([float(n)] * 3) for n in range(4)]
+    assert taken.tolist() == [5.0, 6.0, 7.0]
+    assert [m.tolist() for m in more] == [[float(n)] * 3 for n in range(4)]
+    with pytest.raises(ReleasedBufferError, match=r"the buffer of x \(3,\) is released a second time"):
+        memory.release(x)
+
+
+def test_release_is_at_once_and_only_once(device: Device) -> None:
+    before = memory.stats().in_use_bytes
+    x = gb.array(np.ones(1000, np.float32), label="x")
+    y = gb.multiply(x, 2.0)
+    memory.release(x)
+    assert memory.stats().in_use_bytes - before == y.storage.buffer.nbytes
+    with pytest.raises(ReleasedBufferError, match=r"the buffer of x \(1000,\) was released"):
+        x.numpy()
+    with pytest.raises(ReleasedBufferError, match="a second time"):
+        memory.release(x)
+    assert "released" in repr(x)
+    assert y.numpy().sum() == 2000
+
+
+def test_persistent_memory_is_not_retained(device: Device) -> None:
+    w = nn.Parameter([1.0])
+    with pytest.raises(ValueError, match=r"parameter \(1,\) is persistent: its buffer is not shared"):
+        w.array.storage.pool.retain(w.array.storage)
+
+
+@pytest.mark.parametrize("writer", ["upload", "in place", "accumulate", "fill", "copy", "optimizer"])
+@pytest.mark.parametrize("which", ["source", "clone"])
+def test_a_clone_is_copied_when_either_is_written(writer: str, which: str, device: Device) -> None:
+    x = ad.tensor([1.0, 2.0])
+    y = x.clone()
+    assert y.array.storage.buffer is x.array.storage.buffer
+    target, other = (x, y) if which == "source" else (y, x)
+    if writer == "upload":
+        write(target.array, np.array([9.0, 9.0], np.float32))
+    elif writer == "in place":
+        target.add_(1.0)
+    elif writer == "accumulate":
+        update.accumulate(target.array, other.array)
+    elif writer == "fill":
+        target.zero_()
+    elif writer == "copy":
+        update.copy_into(target.array, gb.array([4.0, 4.0]))
+    else:
+        hyper, progress = gb.array([1.0, 0.0, 1.0, 0.0, 0.0]), gb.full((1, 3), 0.0)
+        update.sgd_update(target.array, gb.array([1.0, 1.0]), None, hyper, progress, 0)
+    assert other.tolist() == [1.0, 2.0]
+    assert target.tolist() != [1.0, 2.0]
+    assert y.array.storage.buffer is not x.array.storage.buffer
+
+
+def test_a_clone_of_persistent_memory_is_copied_at_once(device: Device) -> None:
+    w = nn.Parameter([1.0, 2.0])
+    serial = w.array.storage.buffer.serial
+    y = w.detach().clone()
+    assert y.array.storage.buffer.serial != serial
+    with ad.no_grad():
+        w.zero_()
+    assert y.tolist() == [1.0, 2.0]
+    assert w.array.storage.buffer.serial == serial
+
+
+def test_a_clone_is_on_the_tape(device: Device) -> None:
+    x = ad.tensor([1.0, 2.0], requires_grad=True)
+    (F.clone(x) * x.clone()).sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [2.0, 4.0]
+
+
+def test_a_scope_ends_what_was_made_inside(device: Device) -> None:
+    outside = ad.tensor([1.0, 2.0])
+    w = nn.Parameter([3.0, 4.0])
+    before = memory.stats().in_use_bytes
+    with memory.scope() as outer:
+        with memory.scope() as inner:
+            a = outside * 2.0
+            b = inner.keep(a + 1.0)
+            (w * b).sum().backward()
+            outside.add_(10.0)  # memory from inside, an array from outside
+        with pytest.raises(ReleasedBufferError, match=r"multiply \(2,\) was released"):
+            a.numpy()
+        c = outer.keep(b * 1.0)
+    with pytest.raises(ReleasedBufferError):
+        b.numpy()
+    assert c.tolist() == [3.0, 5.0]
+    assert outside.tolist() == [11.0, 12.0]
+    assert w.grad is not None
+    assert w.grad.tolist() == [3.0, 5.0]
+    assert memory.stats().in_use_bytes - before == 2 * 256, "c and the gradient"
+    assert not device.pool.scopes
+
+
+def test_a_scope_ends_with_an_error_too_and_spares_other_threads(device: Device) -> None:
+    made: list[Any] = []
+
+    def fail() -> None:
+        with memory.scope():
+            made.append(gb.array([1.0]))
+            worker = threading.Thread(target=lambda: made.append(gb.array([2.0], device=device)))
+            worker.start()
+            worker.join()
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    with pytest.raises(ReleasedBufferError):
+        made[0].numpy()
+    assert made[1].tolist() == [2.0]
+    assert not device.pool.scopes
+
+
+def test_a_graph_whose_arrays_a_scope_ended_raises_before_it_changes_a_gradient(device: Device) -> None:
+    w = nn.Parameter([1.0, 2.0])
+    v = nn.Parameter([1.0, 2.0])
+    with memory.scope() as inside:
+        y = w.tanh()
+        loss = inside.keep((y * v).sum() + v.sum())
+    with pytest.raises(ReleasedBufferError, match="tanh"):
+        loss.backward()
+    assert w.grad is v.grad is None
+
+
+def test_a_snapshot_lists_live_buffers_largest_first(device: Device) -> None:
+    small = gb.array(np.ones(10, np.float32), label="small")
+    large = memory.persist(gb.array(np.ones((5000, 100), np.float32), label="large"))
+    snapshot = memory.snapshot()
+    assert snapshot.nbytes == memory.stats().in_use_bytes
+    assert [row.nbytes for row in snapshot] == sorted((row.nbytes for row in snapshot), reverse=True)
+    (row,) = [row for row in snapshot if row.label == "large"]
+    assert row[:4] == ("large", (5000, 100), 2**21, True)
+    lines = str(snapshot).splitlines()
+    assert lines[0].split() == ["label", "shape", "bytes", "persistent"]
+    (line,) = [line for line in lines if line.startswith("large")]
+    assert line.split() == ["large", "(5000,", "100)", "2,097,152", "yes"]
+    assert lines[-1] == f"{len(snapshot)} buffers, {snapshot.nbytes:,} bytes"
+    assert any(row.label == "small" and row.shape == (10,) for row in snapshot)
+    assert small.size + large.size == 500_010
+    del large
+    assert all(row.label != "large" for row in memory.snapshot())
+
+
+def test_growth_is_told_with_what_is_new(device: Device) -> None:
+    kept = [gb.array([1.0])]
+    with memory.expect_no_growth():
+        kept[0] = gb.exp(kept[0])
+    with (
+        pytest.raises(AssertionError, match=r"grew by 4,096 bytes. New are:\n(.*\n)*leak +\(1000,\) +4,096"),
+        memory.expect_no_growth(),
+    ):
+        kept.append(gb.array(np.ones(1000, np.float32), label="leak"))
+
+
+def test_every_function_serves_every_device_array_and_tensor(device: Device) -> None:
+    """M5: by name, by object and by default; for arrays and for what wraps them."""
+    about_arrays = {"release", "force_release", "persist", "unpersist"}
+    about_devices = {"stats", "reset_peak", "trim", "reclaim", "scope", "snapshot", "expect_no_growth", "set_limit"}
+    functions = {name for name in memory.__all__ if not inspect.isclass(getattr(memory, name))}
+    assert functions == about_arrays | about_devices
+    name = "host" if device.is_host else device.name
+    for function in about_devices:
+        for target in ((), (name,), (device,)):
+            arguments = (None, *target) if function == "set_limit" else target
+            result = getattr(memory, function)(*arguments)
+            if function in ("scope", "expect_no_growth"):
+                with result:
+                    pass
+    for function in about_arrays:
+        for make in (gb.array, ad.tensor, nn.Parameter):
+            x = make([1.0, 2.0])
+            result = getattr(memory, function)(x)
+            assert result is (x if function in ("persist", "unpersist") else None)
+        with pytest.raises(TypeError, match=f"{function}: takes an array or a tensor, not list"):
+            getattr(memory, function)([1.0])
+    assert ad.memory is memory
+
+
+def test_release_gradients_frees_their_buffers(device: Device) -> None:
+    """M9: counters before and after; whoever holds a gradient is told."""
+    model = nn.Linear(50, 40)
+    gc.collect()
+    before = memory.stats().in_use_bytes
+    model(ad.tensor(np.ones((1, 50)))).sum().backward()
+    held = model.weight.grad
+    assert memory.stats().in_use_bytes - before == 8192 + 256
+    ad.release_gradients(model.parameters())
+    assert memory.stats().in_use_bytes == before
+    assert model.weight.grad is model.bias.grad is None
+    assert held is not None
+    with pytest.raises(ReleasedBufferError, match=r"the buffer of gradient \(40, 50\) was force-released"):
+        held.numpy()
+    ad.release_gradients(model.parameters())
+
+
+def test_optimizer_state_goes_with_the_optimizer(device: Device) -> None:
+    model = nn.Linear(30, 20)
+    gc.collect()
+    before = memory.stats().in_use_bytes
+    optimizer = optim.AdamW(model.parameters())
+    state = memory.stats().in_use_bytes - before
+    assert state == 2 * (3072 + 256) + 2 * 256, "two moments for each parameter, hyper-parameters, step counts"
+    memory.reclaim()
+    assert memory.stats().in_use_bytes >= before + state
+    del optimizer
+    assert memory.stats().in_use_bytes <= before
+
+
+def test_loading_and_updates_keep_buffers(device: Device) -> None:
+    model = nn.Linear(3, 2)
+    optimizer = optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    serials = [p.array.storage.buffer.serial for p in model.parameters()]
+    model.load_state_dict({name: p.numpy() + 1 for name, p in model.state_dict().items()})
+    for _ in range(3):
+        optimizer.zero_grad()
+        model(ad.tensor(np.ones((2, 3)))).sum().backward()
+        optimizer.step()
+    with ad.no_grad():
+        model.weight.mul_(0.5)
+    assert [p.array.storage.buffer.serial for p in model.parameters()] == serials
+
+
+def test_memory_is_flat_over_steps_and_objects_of_the_driver_as_well(adapter: GPUDevice) -> None:
+    """M2, M7, P-ME02: live buffers and bytes after step 20 and after step 200; the pool's and wgpu's own."""
+    from wgpu.backends.wgpu_native._helpers import generate_report
+
+    marks = []
+    for step in train(adapter, 200):
+        if step in (19, 199):
+            gc.collect()
+            stats = memory.stats(adapter)
+            native = generate_report()["hub"]
+            objects = {kind: native[kind]["allocated"] for kind in ("buffers", "bindGroups", "computePipelines")}
+            marks.append((stats.in_use_bytes, stats.created - stats.destroyed, objects))
+    assert marks[0][0] == marks[1][0]
+    assert marks[0][1] >= marks[1][1], "free buffers of other tests age"
+    for kind, count in marks[0][2].items():
+        assert count >= marks[1][2][kind], kind
+
+
+def test_batches_of_changing_size_reserve_at_most_twice_what_is_in_use(device: Device) -> None:
+    """P-ME04, and a trim at every step does not raise the peak."""
+    gc.collect()
+    memory.reclaim()
+    device.pool._most_in_use = 0  # of this test alone
+    memory.reset_peak()
+    random = np.random.default_rng(0)
+    model = nn.Sequential(nn.Linear(16, 64), nn.ReLU(), nn.Linear(64, 10))
+    optimizer = optim.SGD(model.parameters())
+    peaks = []
+    for trims in (False, True):
+        memory.reset_peak()
+        for step in range(64):
+            count = 1 + 7 * step % 32
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(ad.tensor(random.standard_normal((count, 16)))), np.zeros(count, np.int32))
+            loss.backward()
+            optimizer.step()
+            if step % 3 == 0:
+                loss.item()
+            if trims:
+                memory.trim()
+            stats = memory.stats()
+            assert stats.reserved_bytes <= 2 * max(stats.peak_bytes, *peaks, 0)
+        peaks.append(memory.stats().peak_bytes)
+    assert peaks[1] <= peaks[0]
+
+
+def test_what_stays_free_for_fifty_flushes_is_destroyed(device: Device) -> None:
+    gc.collect()
+    memory.trim()
+    x = gb.empty(300_000)
+    del x
+    small = gb.array([1.0])
+    reserved = memory.stats().reserved_bytes
+    for _ in range(45):
+        small = gb.add(small, 1.0)
+        small.item()
+        device.recorder.flush()
+    assert memory.stats().reserved_bytes >= reserved
+    for _ in range(20):
+        small = gb.add(small, 1.0)
+        small.item()
+        device.recorder.flush()
+    assert memory.stats().reserved_bytes < reserved - 1_000_000
+
+
+def test_a_sum_of_losses_is_flat_once_it_is_read(device: Device) -> None:
+    """P-ME10: `total += loss.item()` holds no graph; `total = total + loss` without detach does, and its release frees
+    all of it."""
+    w = nn.Parameter([1.0])
+    total = 0.0
+    losses: Any = ad.tensor(0.0)
+    gc.collect()
+    before = memory.stats().in_use_bytes
+    for _ in range(300):
+        total += (w * 2.0).sum().item()
+    assert memory.stats().in_use_bytes == before
+    assert total == 600.0
+    for _ in range(300):
+        losses = losses + (w * 2.0).sum()
+    grown = memory.stats().in_use_bytes
+    assert losses.item() == 600.0
+    del losses
+    assert memory.stats().in_use_bytes < grown or grown <= before + 3 * 256
+    for _ in range(300):
+        losses = (w * 2.0).sum().detach()
+    del losses
+    assert memory.stats().in_use_bytes <= before
+
+
+def test_submits_without_a_read_are_capped(adapter: GPUDevice) -> None:
+    """P-ME03: dispatches wait for a flush up to a number, submits are in flight up to another."""
+    recorder = adapter.recorder
+    recorder.synchronize()
+    assert memory.stats(adapter).submits_in_flight == 0
+    x = gb.array(np.zeros(1, np.float32), device=adapter)
+    recorder.configure(max_recorded=1, max_in_flight=3)
+    try:
+        flushes = recorder.flushes
+        most = 0
+        for _ in range(300):
+            x = gb.add(x, 1.0)
+            most = max(most, len(recorder.submissions._waiting))  # type: ignore[attr-defined]
+            assert memory.stats(adapter).submits_in_flight <= 3
+        assert recorder.flushes - flushes >= 299
+        assert 1 <= most <= 3
+        assert x.item() == 300.0
+    finally:
+        recorder.configure(max_recorded=MAX_RECORDED, max_in_flight=8)
+
+
+def test_a_flush_splits_work_by_the_budget(adapter: GPUDevice) -> None:
+    """P-PO04: small ops together, and one large product in parts, with the result of one dispatch."""
+    recorder = adapter.recorder
+    random = np.random.default_rng(0)
+    a = gb.array(random.standard_normal((200, 90)).astype(np.float32), device=adapter)
+    b = gb.array(random.standard_normal((90, 330)).astype(np.float32), device=adapter)
+    bias = gb.array(random.standard_normal(200).astype(np.float32), device=adapter)
+    ones = gb.array(np.ones((200, 330), np.float32), device=adapter)
+    whole = gb.matmul(a, b).numpy(), gb.linear(gb.matmul(a, b), ones, bias).numpy()
+    recorder.configure(work_budget=300_000)
+    try:
+        dispatches, flushes = recorder.dispatches, recorder.flushes
+        parts = gb.matmul(a, b)
+        assert recorder.dispatches - dispatches >= 200 * 90 * 330 // 300_000
+        assert recorder.flushes - flushes >= 10
+        np.testing.assert_array_equal(parts.numpy(), whole[0])
+        y = gb.linear(parts, ones, bias)
+        np.testing.assert_array_equal(y.numpy(), whole[1])
+        flushes = recorder.flushes
+        x = gb.full((10_000,), 1.0, device=adapter)
+        for _ in range(20):
+            x = gb.add(x, 1.0)
+        assert recorder.flushes - flushes >= 5
+        assert x.numpy().sum() == 210_000
+    finally:
+        recorder.configure(work_budget=2**32)
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "text"),
+    [
+        ({"max_recorded": 0}, ValueError, "max_recorded is a whole number from 1 to 1024, not 0"),
+        ({"max_recorded": 2000}, ValueError, "not 2000"),
+        ({"work_budget": 1.5}, ValueError, "work_budget is a whole number"),
+        ({"timeout": 0}, ValueError, "timeout is a number of seconds or None"),
+        ({"max_in_flight": 2, "speed": 3}, TypeError, "no setting speed"),
+    ],
+)
+def test_settings_of_the_recorder_are_checked(
+    settings: dict[str, Any], error: type[Exception], text: str, device: Device
+) -> None:
+    before = dict(vars(device.recorder))
+    with pytest.raises(error, match=text):
+        device.recorder.configure(**settings)
+    assert vars(device.recorder)["max_in_flight"] == before["max_in_flight"]
+
+
+def test_uploads_without_an_op_are_submitted(adapter: GPUDevice) -> None:
+    """What the host writes waits inside wgpu for a submit: a loop that only loads data makes one now and then."""
+    adapter.recorder.configure(work_budget=100_000)
+    try:
+        flushes = adapter.recorder.flushes
+        arrays = [gb.array(np.full(10_000, n, np.float32), device=adapter) for n in range(10)]
+        assert adapter.recorder.flushes - flushes >= 3
+        assert [x.numpy()[-1] for x in arrays] == list(range(10))
+    finally:
+        adapter.recorder.configure(work_budget=2**32)
+
+
+def test_cross_entropy_of_many_classes_needs_no_square_matrix(device: Device) -> None:
+    """M10: 50,000 classes: bytes stay a few times those of the logits, and nothing is read back."""
+    logits = ad.tensor(np.zeros((4, 50_000), np.float32), requires_grad=True)
+    target = np.array([0, 1, 49_999, 7])
+    gc.collect()
+    memory.reset_peak()
+    before, downloads = memory.stats().in_use_bytes, device.recorder.downloads
+    loss = F.cross_entropy(logits, target)
+    loss.backward()
+    assert device.recorder.downloads == downloads
+    assert memory.stats().peak_bytes - before <= 4 * 2**20
+    assert loss.item() == pytest.approx(np.log(50_000), rel=1e-6)
+
+
+def test_stats_are_numbers_of_one_moment(device: Device) -> None:
+    stats = memory.stats()
+    assert {field.name for field in dataclasses.fields(stats)} == {
+        "in_use_bytes",
+        "reserved_bytes",
+        "peak_bytes",
+        "created",
+        "destroyed",
+        "reused",
+        "pending_destroy",
+        "submits_in_flight",
+    }
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        stats.created = 0  # type: ignore[misc]
