@@ -25,6 +25,7 @@ lint: $(VENV)/.lint
 bench: $(VENV)/.ready
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/matmul.py
+	$(BIN)/python benchmarks/memory.py
 
 $(VENV)/.ready: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[examples,test]'

@@ -138,7 +138,7 @@ def info() -> None:
                 print(f"  {name:45} {own[name]:12} {device.limits[name]:12}")
     print("\nMemory of this process on it:")
     for name, value in asdict(gpu_backend.memory.stats()).items():
-        print(f"  {name:16} {value}")
+        print(f"  {name:18} {value}")
 
 
 def _next_folder(recipe: str) -> Path:

@@ -417,22 +417,20 @@ def test_loading_and_updates_keep_buffers(device: Device) -> None:
     assert [p.array.storage.buffer.serial for p in model.parameters()] == serials
 
 
-def test_memory_is_flat_over_steps_and_objects_of_the_driver_as_well(adapter: GPUDevice) -> None:
-    """M2, M7, P-ME02: live buffers and bytes after step 20 and after step 200; the pool's and wgpu's own."""
+def test_memory_is_flat_over_steps(device: Device) -> None:
+    """M2, M7, P-ME02: live bytes and buffers after step 20 and after step 200; on an adapter the driver's as well."""
     from wgpu.backends.wgpu_native._helpers import generate_report
 
+    gc.collect()
+    memory.trim()
     marks = []
-    for step in train(adapter, 200):
+    for step in train(device, 200):
         if step in (19, 199):
-            gc.collect()
-            stats = memory.stats(adapter)
-            native = generate_report()["hub"]
-            objects = {kind: native[kind]["allocated"] for kind in ("buffers", "bindGroups", "computePipelines")}
-            marks.append((stats.in_use_bytes, stats.created - stats.destroyed, objects))
-    assert marks[0][0] == marks[1][0]
-    assert marks[0][1] >= marks[1][1], "free buffers of other tests age"
-    for kind, count in marks[0][2].items():
-        assert count >= marks[1][2][kind], kind
+            stats = memory.stats()
+            native = generate_report()["hub"] if isinstance(device, GPUDevice) else {}
+            objects = [native[kind]["allocated"] for kind in ("buffers", "bindGroups", "computePipelines") if native]
+            marks.append((stats.in_use_bytes, stats.reserved_bytes, stats.created - stats.destroyed, objects))
+    assert marks[0] == marks[1]
 
 
 def test_batches_of_changing_size_reserve_at_most_twice_what_is_in_use(device: Device) -> None:
