@@ -17,6 +17,7 @@ from .dispatch import Download
 from .errors import DeviceError, DtypeError, ShapeError
 from .spec import DType, DTypeLike, Scalar, Shape, as_dtype, as_shape, bool_, float32, int32, reshaped, size_of, uint32
 from .storage import Storage
+from .submission import Bytes
 
 _NATIVE = {
     np.dtype(np.float32): float32,
@@ -57,7 +58,9 @@ class Array:
 
     def numpy(self) -> npt.NDArray[Any]:
         """A copy of the elements as numpy. Waits for the work recorded so far; changes nothing on the device."""
-        return self.download_async().numpy()
+        with self.device.lock:
+            content = self.device.recorder.download(self.storage, self.nbytes)
+        return _elements(content, self)
 
     def download_async(self) -> Readback:
         """The elements as they are now, on their way to the host; the handle waits for them when they are asked for."""
@@ -67,7 +70,8 @@ class Array:
     def item(self) -> Scalar:
         """The only element as a Python number; ShapeError if there is not exactly one."""
         _require_one(self.shape)
-        return self.download_async().item()
+        number: Scalar = self.numpy().reshape(()).item()
+        return number
 
     def tolist(self) -> Any:
         """The elements as nested Python lists; a number for shape ()."""
@@ -88,9 +92,7 @@ class Array:
         self.storage.check()
         if not self.device.is_host:
             raise DeviceError(f"an array on {self.device.name} meets arrays on the host; move it with to()")
-        memory: npt.NDArray[np.uint8] = self.storage.buffer.memory[: self.nbytes]
-        elements = memory.view(self.device.storage_dtype(self.dtype)).reshape(self.shape)
-        return elements.astype(np.bool_) if self.dtype is bool_ else elements
+        return _elements(self.storage.buffer.memory[: self.nbytes], self)
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
         if copy is False:
@@ -151,23 +153,22 @@ class Readback:
     """
 
     def __init__(self, array: Array, download: Download) -> None:
-        self._device = array.device
-        self._dtype = array.dtype
-        self._download = download
+        self.device = array.device
+        self.dtype = array.dtype
         self.shape = array.shape
+        self._download = download
 
     @property
     def done(self) -> bool:
         """Whether the elements are here."""
-        with self._device.lock:
+        with self.device.lock:
             return self._download.done
 
     def numpy(self) -> npt.NDArray[Any]:
         """The elements as numpy, each time a copy."""
-        with self._device.lock:
+        with self.device.lock:
             content = self._download.content()
-        elements = content.view(self._device.storage_dtype(self._dtype)).reshape(self.shape)
-        return elements.astype(np.bool_) if self._dtype is bool_ else elements.copy()
+        return _elements(content.copy(), self)
 
     def item(self) -> Scalar:
         """The only element as a Python number; ShapeError if there is not exactly one."""
@@ -178,6 +179,12 @@ class Readback:
     def tolist(self) -> Any:
         """The elements as nested Python lists; a number for shape ()."""
         return self.numpy().tolist()
+
+
+def _elements(content: Bytes, like: Array | Readback) -> npt.NDArray[Any]:
+    """Bytes of a buffer as numpy in the shape and type of an array; a view of them, but for bool."""
+    elements = content.view(like.device.storage_dtype(like.dtype)).reshape(like.shape)
+    return elements.astype(np.bool_) if like.dtype is bool_ else elements
 
 
 def _require_one(shape: Shape) -> None:

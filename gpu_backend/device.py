@@ -6,6 +6,7 @@ The same adapter is reached by one device object, until ``reset_device``. ``GPU_
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import threading
 import warnings
@@ -20,7 +21,7 @@ from .adapter import Adapter, choose, install_hint, open_gpu
 from .buffer_pool import BufferPool
 from .dispatch import GPURecorder, HostRecorder, Recorder
 from .errors import DeviceError, DeviceLostError, OutOfMemoryError
-from .health import Health
+from .health import FRESH, Health
 from .pipeline import Constants, Kernel, PipelineCache
 from .spec import DType
 
@@ -97,8 +98,9 @@ class GPUDevice(Device):
     def destroy(self) -> None:
         """Give the device and all its memory back now. Every later use of it or of its arrays is a DeviceLostError."""
         with self.lock:
-            self.health.end(f"the device {self.name} was destroyed, and every array on it")
-            self.gpu.destroy()
+            self.health.end(f"the device {self.name} was destroyed, and every array on it{FRESH}")
+            with _quiet_log():
+                self.gpu.destroy()
 
 
 class HostDevice(Device):
@@ -256,6 +258,17 @@ def _open(request: str) -> Device:
         if adapter.key not in _devices:
             _devices[adapter.key] = GPUDevice(adapter)
         return _devices[adapter.key]
+
+
+@contextmanager
+def _quiet_log() -> Iterator[None]:
+    """Keep wgpu-py from logging a loss that was asked for as an error."""
+    log = logging.getLogger("wgpu")
+    before, log.disabled = log.disabled, True
+    try:
+        yield
+    finally:
+        log.disabled = before
 
 
 def _forbid_after_fork() -> None:

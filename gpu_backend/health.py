@@ -7,6 +7,8 @@ from contextlib import contextmanager
 
 from .errors import DeviceLostError
 
+FRESH = "; gpu_backend.reset_device() opens a fresh one"
+
 
 class Health:
     """``ended`` is empty for as long as the device lives, then it says why it does not."""
@@ -40,5 +42,5 @@ class Health:
     def raise_if_lost(self, error: Exception) -> None:
         """DeviceLostError if an error of wgpu says that the device is gone."""
         if "device is lost" in str(error).lower():
-            self.end("the device was lost, and every array on it; gpu_backend.reset_device() opens a fresh one")
+            self.end(f"the device was lost, and every array on it{FRESH}")
             raise DeviceLostError(self.ended) from error

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from .array import Array
-from .buffer_pool import LiveBuffer, MemoryStats
+from .buffer_pool import BufferPool, LiveBuffer, MemoryStats
 from .device import Device, device
 from .ops import update
 from .storage import Storage
@@ -94,7 +94,7 @@ def release(x: Any) -> None:
     collected. ReleasedBufferError the second time."""
     array = _array("release", x)
     with array.device.lock:
-        array.storage.pool.release(array.storage)
+        array.device.pool.release(array.storage)
 
 
 def force_release(x: Any) -> None:
@@ -102,7 +102,7 @@ def force_release(x: Any) -> None:
     now on. Work that is recorded already still sees the elements. Twice is a no-op."""
     array = _array("force_release", x)
     with array.device.lock:
-        array.storage.pool.force_release(array.storage)
+        array.device.pool.force_release(array.storage)
 
 
 def persist(x: T) -> T:
@@ -125,7 +125,8 @@ def unpersist(x: T) -> T:
 class Scope:
     """What ``scope`` gives: made inside it are the arrays of this thread, on one device."""
 
-    def __init__(self) -> None:
+    def __init__(self, pool: BufferPool) -> None:
+        self._pool = pool
         self._made: weakref.WeakSet[Storage] = weakref.WeakSet()
 
     def keep(self, x: T) -> T:
@@ -136,7 +137,7 @@ class Scope:
     def _end(self) -> None:
         for storage in list(self._made):
             if not storage.released and not storage.persistent:
-                storage.pool.release(storage)
+                self._pool.release(storage)
 
 
 @contextmanager
@@ -150,7 +151,8 @@ def scope(of: str | Device | None = None) -> Iterator[Scope]:
     are persistent and stay.
     """
     target = device(of)
-    pool, thread, made = target.pool, threading.get_ident(), Scope()
+    pool, thread = target.pool, threading.get_ident()
+    made = Scope(pool)
     with target.lock:
         pool.scopes.setdefault(thread, []).append(made._made)
     try:

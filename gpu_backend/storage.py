@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections import deque
+from typing import Any, Protocol
 
 from .errors import ReleasedBufferError
 from .spec import Shape
 
-if TYPE_CHECKING:
-    from .buffer_pool import BufferPool
-
 LEASE_ENDED = -1
+
+
+class Lender(Protocol):
+    """What a lease needs of the pool that gave it."""
+
+    finalized: deque[tuple[Buffer, int]]
+    scopes: Any
+
+    def note(self, storage: Storage) -> None:
+        """Enter a new lease in the scopes that are open in this thread; called if there are any."""
+
+    def drain(self) -> None:
+        """Take back what is noted in ``finalized``."""
 
 
 class Buffer:
@@ -59,7 +70,7 @@ class Storage:
 
     __slots__ = ("__weakref__", "buffer", "generation", "label", "pool", "shape", "version")
 
-    def __init__(self, pool: BufferPool, buffer: Buffer, label: str, shape: Shape) -> None:
+    def __init__(self, pool: Lender, buffer: Buffer, label: str, shape: Shape) -> None:
         self.pool = pool
         self.buffer = buffer
         self.generation = buffer.generation

@@ -90,6 +90,34 @@ def test_counters_add_up() -> None:
     assert not fake.live
 
 
+def test_reserved_bytes_stay_below_twice_the_most_that_was_in_use() -> None:
+    """P-ME04: what was free longest goes first."""
+    pool = BufferPool(Fake())
+    for nbytes in (4096, 2048, 2048, 1024):
+        pool.take(nbytes)
+        pool.flushed()
+    assert pool.stats().reserved_bytes == 4096 + 2048 + 1024
+    pool.take(512)
+    assert pool.stats().reserved_bytes == 4096 + 2048 + 1024 + 512
+    pool.take(3072)
+    stats = pool.stats()
+    assert stats.destroyed == 1
+    assert stats.reserved_bytes == 2048 + 1024 + 512 + 3072, "the first was free longest"
+
+
+def test_a_reset_of_the_peak_does_not_lower_the_bound_on_what_is_free() -> None:
+    pool = BufferPool(Fake())
+    pool.take(2048)
+    pool.take(1024)
+    both = pool.take(2048), pool.take(1024)
+    assert pool.stats().peak_bytes == 3072
+    del both
+    pool.reset_peak()
+    assert pool.stats().peak_bytes == 0
+    pool.take(1536)
+    assert pool.stats().reserved_bytes == 2048 + 1024 + 1536
+
+
 def test_destruction_waits_for_recorded_work() -> None:
     """M1 at its root: a free buffer that unsubmitted work refers to outlives trim until the flush."""
     fake = Fake()

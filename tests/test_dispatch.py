@@ -75,6 +75,19 @@ def test_a_flush_is_one_submit_and_happens_past_the_cap(adapter: GPUDevice) -> N
 
 
 @pytest.mark.no_poison
+def test_equal_steps_meet_equal_bind_groups_and_pipelines(adapter: GPUDevice) -> None:
+    """Once each loop variable has let go of its first buffer, nothing is made anew."""
+    x = np.random.default_rng(0).standard_normal((4, 6)).astype(np.float32)
+    misses = []
+    for _ in range(12):
+        a = gb.array(x, device=adapter)
+        y = gb.softmax(gb.multiply(gb.matmul(a, a, transpose_b=True), 2.0))
+        assert gb.sum(y).item() == pytest.approx(4.0)
+        misses.append(adapter.recorder.bind_groups.misses + adapter.pipelines.misses)
+    assert misses[6] == misses[-1]
+
+
+@pytest.mark.no_poison
 def test_an_upload_waits_for_recorded_work_that_refers_to_the_buffer(device: Device) -> None:
     """M1: the queue writes before commands that are not submitted."""
     x = gb.array([1.0, 2.0])

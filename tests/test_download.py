@@ -44,12 +44,12 @@ def test_the_native_way_is_taken_where_it_works(adapter: GPUDevice) -> None:
 def test_a_handle_has_the_elements_of_when_it_was_asked_for(device: Device) -> None:
     x = ad.tensor([1.0, 2.0])
     handle = x.download_async()
-    x.add_(1.0)
     write(x.array, np.array([7.0, 8.0], np.float32))
+    x.add_(1.0)
     later = x.download_async()
     del x
     gc.collect()
-    assert later.tolist() == [7.0, 8.0]
+    assert later.tolist() == [8.0, 9.0]
     assert handle.tolist() == [1.0, 2.0]
     assert handle.done
     first = handle.numpy()

@@ -50,7 +50,7 @@ def clone(x: Array) -> Array:
     with x.device.lock:
         if x.storage.persistent:
             return copy(x)
-        return Array(x.storage.pool.retain(x.storage), x.shape, x.dtype, x.device)
+        return Array(x.device.pool.retain(x.storage), x.shape, x.dtype, x.device)
 
 
 def copy(x: Array) -> Array:
