@@ -3,7 +3,8 @@
     python benchmarks/overhead.py
 
 Prints the microseconds the host spends on one elementwise op with its backward, submit and wait left out (median of
-1,000), and the bind-group and pipeline misses of steps 4 to 50 of an MLP with equal shapes. Target: at most 60, and 0.
+1,000), those of a read-back of 4 bytes by each way to the queue, taken in turn, and the bind-group and pipeline misses
+of steps 4 to 50 of an MLP with equal shapes. Targets: at most 60; none; 0.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import autodiff as ad
 import autodiff.functional as F
 from autodiff import nn, optim
 from gpu_backend.device import GPUDevice
+from gpu_backend.submission import PublicSubmissions
 
 
 def pair_microseconds(device: GPUDevice, repeats: int = 1000) -> tuple[float, float, float]:
@@ -38,6 +40,23 @@ def pair_microseconds(device: GPUDevice, repeats: int = 1000) -> tuple[float, fl
         device.recorder.flush()
         flushes.append((time.perf_counter() - start) / 200)
     return 1e6 * statistics.median(pairs), 1e6 * min(pairs), 1e6 * statistics.median(flushes)
+
+
+def read_microseconds(device: GPUDevice, rounds: int = 300) -> dict[str, float]:
+    """Median time to read 4 bytes back, nothing recorded: through wgpu-native's functions, through the public API."""
+    x = ad.tensor(1.0)
+    recorder = device.recorder
+    ways = [recorder.submissions, PublicSubmissions(device.gpu)]
+    times: dict[str, list[float]] = {way.kind: [] for way in ways}
+    for _ in range(rounds):
+        for way in ways:
+            way.count = recorder.submissions.count
+            recorder.submissions = way
+            start = time.perf_counter()
+            x.item()
+            times[way.kind].append(time.perf_counter() - start)
+    recorder.submissions = ways[0]
+    return {kind: 1e6 * statistics.median(seconds) for kind, seconds in times.items()}
 
 
 def misses_per_step(device: GPUDevice, steps: int = 50) -> list[tuple[int, int]]:
@@ -67,6 +86,11 @@ def main() -> None:
     median, best, flush = pair_microseconds(device)
     print(f"one elementwise op and its backward, recorded: median {median:.1f} us, best {best:.1f} us (target 60)")
     print(f"encoding and submitting, per dispatch: {flush:.1f} us")
+    reads = read_microseconds(device)
+    ratio = reads["native"] / reads["public"]
+    print(
+        f"a read-back of 4 bytes: native {reads['native']:.0f} us, public {reads['public']:.0f} us, {ratio:.2f} times"
+    )
     rows = misses_per_step(device)
     print(f"misses of step 1, 2, 3 (bind groups, pipelines): {rows[:3]}")
     bind_groups, pipelines = (sum(column) for column in zip(*rows[3:], strict=True))

@@ -84,7 +84,7 @@ class GPUDevice(Device):
         self.features = frozenset(self.gpu.features)
         self.pool = BufferPool(_GPUAllocator(self.gpu, self.limits, self.health))
         self.pipelines = PipelineCache(self.gpu, self.health)
-        self.recorder = GPURecorder(self.gpu, self.pool, self.health)
+        self.recorder = GPURecorder(self.gpu, self.pool, self.health, self.kind)
         self.pool.on_destroy = self.recorder.bind_groups.drop
         self.pool.on_pressure = self.recorder.synchronize
 
@@ -114,7 +114,7 @@ class HostDevice(Device):
         self.float_type = np.dtype(float_type)
         self.name = "host" if float_type is np.float32 else f"host in {self.float_type.name}"
         self.pool = BufferPool(_HostAllocator())
-        self.recorder = HostRecorder(self.pool)
+        self.recorder = HostRecorder(self.pool, self.kind)
 
     @property
     def summary(self) -> str:

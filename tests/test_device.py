@@ -18,6 +18,7 @@ import gpu_backend as gb
 from gpu_backend import DeviceError
 from gpu_backend import adapter as adapter_module
 from gpu_backend.adapter import PORTABLE_LIMITS, Adapter
+from gpu_backend.array import write
 from gpu_backend.device import GPUDevice
 
 
@@ -153,6 +154,22 @@ def test_limits_are_portable_but_for_buffer_sizes(adapter: GPUDevice) -> None:
     for name in ("max-buffer-size", "max-storage-buffer-binding-size"):
         assert adapter.limits[name] == adapter.adapter.limits[name]
     assert adapter.features >= {"timestamp-query"} & adapter.adapter.features
+
+
+@pytest.mark.no_poison
+def test_a_buffer_past_the_default_limits_can_be_had_where_the_adapter_has_it(adapter: GPUDevice) -> None:
+    """P-LM02: 300 MiB, more than WebGPU's default of 256 per buffer and 128 per binding."""
+    count = 300 * 2**18
+    if min(adapter.limits["max-buffer-size"], adapter.limits["max-storage-buffer-binding-size"]) >= 4 * count:
+        x = gb.empty(count, device=adapter)
+        assert x.storage.buffer.nbytes >= 4 * count
+        write(x, np.full(count, 2.0, np.float32))
+        assert gb.max(x).item() == 2.0
+        del x
+        gb.memory.trim(adapter)
+    else:
+        with pytest.raises(gb.OutOfMemoryError, match="takes 314572800 bytes; the largest buffer"):
+            gb.empty(count, device=adapter)
 
 
 def test_a_device_for_a_while(host: gb.Device) -> None:

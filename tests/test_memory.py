@@ -539,6 +539,7 @@ def test_a_flush_splits_work_by_the_budget(adapter: GPUDevice) -> None:
     bias = gb.array(random.standard_normal(200).astype(np.float32), device=adapter)
     ones = gb.array(np.ones((200, 330), np.float32), device=adapter)
     whole = gb.matmul(a, b).numpy(), gb.linear(gb.matmul(a, b), ones, bias).numpy()
+    budget = recorder.work_budget
     recorder.configure(work_budget=300_000)
     adapter.pool.on_take = lambda storage: poison(storage, adapter)
     try:
@@ -556,7 +557,7 @@ def test_a_flush_splits_work_by_the_budget(adapter: GPUDevice) -> None:
         assert recorder.flushes - flushes >= 5
         assert x.numpy().sum() == 210_000
     finally:
-        recorder.configure(work_budget=2**32)
+        recorder.configure(work_budget=budget)
         adapter.pool.on_take = None
 
 
@@ -581,6 +582,7 @@ def test_settings_of_the_recorder_are_checked(
 
 def test_uploads_without_an_op_are_submitted(adapter: GPUDevice) -> None:
     """What the host writes waits inside wgpu for a submit: a loop that only loads data makes one now and then."""
+    budget = adapter.recorder.work_budget
     adapter.recorder.configure(work_budget=100_000)
     try:
         flushes = adapter.recorder.flushes
@@ -588,7 +590,7 @@ def test_uploads_without_an_op_are_submitted(adapter: GPUDevice) -> None:
         assert adapter.recorder.flushes - flushes >= 3
         assert [x.numpy()[-1] for x in arrays] == list(range(10))
     finally:
-        adapter.recorder.configure(work_budget=2**32)
+        adapter.recorder.configure(work_budget=budget)
 
 
 def test_cross_entropy_of_many_classes_needs_no_square_matrix(device: Device) -> None:
