@@ -274,8 +274,7 @@ class GPURecorder(Recorder):
     def synchronize(self) -> None:
         self._submit([])
         with self._health.watch():
-            self.submissions.timeout = self.timeout
-            self.submissions.wait(self.submissions.count)
+            self.submissions.wait(self.submissions.count, self.timeout)
 
     def _submit(self, copies: list[tuple[Any, Any, int, int]]) -> None:
         """Submit the recorded dispatches, then copies (source, target, offset in the target, bytes).
@@ -305,8 +304,7 @@ class GPURecorder(Recorder):
             finally:
                 self.flushes += 1
                 self._pool.flushed()
-            self.submissions.timeout = self.timeout
-            self.submissions.wait(number - self.max_in_flight)
+            self.submissions.wait(number - self.max_in_flight, self.timeout)
 
     def _encode(self, encoder: Any) -> None:
         """The recorded dispatches in one pass, their Params in the arena."""
@@ -340,8 +338,7 @@ class GPURecorder(Recorder):
     def _finish_download(self, read: Read, staging: Any) -> Bytes:
         """The content of a read whose first 16 bytes are the fault word. An interrupted wait abandons the staging."""
         with self._health.watch():
-            self.submissions.timeout = self.timeout
-            content = read.content()
+            content = read.content(self.timeout)
         if staging.size <= KEPT_STAGING_NBYTES and len(self._staging) < KEPT_STAGING:
             self._staging.append(staging)
         else:

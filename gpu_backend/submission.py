@@ -31,19 +31,18 @@ class Read(Protocol):
     def done(self) -> bool:
         """Whether ``content`` would return at once."""
 
-    def content(self) -> Bytes:
-        """A copy of the bytes; waits for them. Once only: afterwards the staging buffer is free again."""
+    def content(self, timeout: float | None) -> Bytes:
+        """A copy of the bytes; waits for them, as ``wait`` does. Once only: then the staging buffer is free again."""
 
 
 class Submissions:
-    """Submits of one device by number, from 1 on. ``timeout``: seconds to wait before TimeoutError, None for ever."""
+    """Submits of one device by number, from 1 on."""
 
     kind = ""
 
     def __init__(self, gpu: Any) -> None:
         self._gpu = gpu
         self.count = 0
-        self.timeout: float | None = None
 
     @property
     def in_flight(self) -> int:
@@ -54,8 +53,11 @@ class Submissions:
         """Hand a command buffer to the queue; its number."""
         raise NotImplementedError
 
-    def wait(self, number: int) -> None:
-        """Until this submit and all before it are done."""
+    def wait(self, number: int, timeout: float | None) -> None:
+        """Until this submit and all before it are done; TimeoutError after ``timeout`` seconds, None for ever.
+
+        The time is looked at between submits. The public way has no bound.
+        """
         raise NotImplementedError
 
     def read(self, staging: Any, nbytes: int) -> Read:
@@ -85,7 +87,7 @@ class PublicSubmissions(Submissions):
         self.count += 1
         return self.count
 
-    def wait(self, number: int) -> None:
+    def wait(self, number: int, timeout: float | None) -> None:
         if number > self._done:
             goal = self.count
             self._fence.map_async("READ", 0, 16).sync_wait()  # "READ" submits and waits for an empty command buffer
@@ -107,7 +109,7 @@ class _PublicRead:
     def done(self) -> bool:
         return self.number <= self._submissions._done
 
-    def content(self) -> Bytes:
+    def content(self, timeout: float | None) -> Bytes:
         # Mapped as late as this: from map_async until it is done, wgpu-py's poll thread keeps every submit waiting.
         self._staging.map_async("READ_NOSYNC", 0, self._nbytes).sync_wait()
         copy = np.frombuffer(self._staging.read_mapped(0, self._nbytes, copy=False), np.uint8).copy()
@@ -143,12 +145,12 @@ class NativeSubmissions(Submissions):
         self._waiting.append((self.count, self._ffi.new("WGPUSubmissionIndex *", index)))
         return self.count
 
-    def wait(self, number: int) -> None:
+    def wait(self, number: int, timeout: float | None) -> None:
         # One submit after the other: between two of them Python sees a Ctrl-C.
         start = time.monotonic()
         while self._waiting and self._waiting[0][0] <= number:
-            if self.timeout is not None and time.monotonic() - start > self.timeout:
-                raise TimeoutError(f"the device was not done after {self.timeout} seconds; its work goes on")
+            if timeout is not None and time.monotonic() - start > timeout:
+                raise TimeoutError(f"the device was not done after {timeout} seconds; its work goes on")
             self._poll(self._device, True, self._waiting[0][1])
             self._waiting.popleft()
 
@@ -177,9 +179,9 @@ class _NativeRead:
             self._submissions._poll(self._submissions._device, False, self._submissions._ffi.NULL)
         return _statuses[self._tag] is not None
 
-    def content(self) -> Bytes:
+    def content(self, timeout: float | None) -> Bytes:
         ffi, calls = self._submissions._ffi, self._submissions._calls
-        self._submissions.wait(self.number)
+        self._submissions.wait(self.number, timeout)
         if not self.done or _statuses[self._tag] != self._submissions._lib.WGPUMapAsyncStatus_Success:
             raise DeviceError(f"{self._nbytes} bytes did not come back from the device (status {_statuses[self._tag]})")
         handle = self._staging._internal

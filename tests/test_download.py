@@ -201,5 +201,5 @@ def test_bytes_that_do_not_come_back_are_an_error(adapter: GPUDevice) -> None:
     read = recorder.submissions.read(staging, 16)
     staging.destroy()
     with pytest.raises(DeviceError, match="16 bytes did not come back from the device"):
-        read.content()
+        read.content(None)
     assert x.tolist() == [3.0]
