@@ -67,11 +67,13 @@ def gradient_check(
 
 
 def release_gradients(parameters: Iterable[Tensor]) -> None:
-    """Drop the gradient of each parameter and give its buffer back at once, whoever else holds the gradient."""
+    """Drop the gradient of each parameter and release its memory at once: whoever else holds the gradient gets a
+    ReleasedBufferError. What was cloned from it stays.
+    """
     for parameter in parameters:
         gradient, parameter.grad = parameter.grad, None
-        if gradient is not None:
-            memory.force_release(gradient)
+        if gradient is not None and not gradient.array.storage.released:
+            memory.release(gradient)
 
 
 def _on(oracle: Device, x: Tensor, shift: np.ndarray | float = 0.0) -> Tensor:

@@ -90,6 +90,7 @@ class Tensor(Operators):
     def grad(self, value: Tensor | None) -> None:
         if value is not None:
             self._check_gradient("grad", value)
+            update.persist(value.array, "gradient")
         self._grad = value
 
     # To the host.
@@ -225,6 +226,12 @@ class Tensor(Operators):
         if storage.persistent:
             update.persist(made, storage.label)
         result = memo[id(self)] = _restored(type(self), made, self._requires_grad)
+        return result
+
+    def __copy__(self) -> Tensor:
+        """The same memory, at the same place on the tape."""
+        result = _restored(type(self), self.array, self._requires_grad)
+        result._entry = self._entry
         return result
 
     def __reduce__(self) -> Any:

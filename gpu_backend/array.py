@@ -14,7 +14,7 @@ import numpy.typing as npt
 from .device import Device
 from .device import device as find_device
 from .dispatch import Download
-from .errors import DeviceError, DtypeError, ShapeError
+from .errors import DeviceError, DtypeError, ReleasedBufferError, ShapeError
 from .spec import DType, DTypeLike, Scalar, Shape, as_dtype, as_shape, bool_, float32, int32, reshaped, size_of, uint32
 from .storage import Storage
 from .submission import Bytes
@@ -202,7 +202,9 @@ def empty(
 
 
 def allocate(shape: Shape, dtype: DType, device: Device, label: str) -> Array:
-    """``empty`` without checks, for ops."""
+    """``empty`` without checks of shape and type, for ops."""
+    if device.health.ended:
+        device.health.check()
     storage = device.pool.take(size_of(shape) * device.storage_dtype(dtype).itemsize, label, shape)
     return Array(storage, shape, dtype, device)
 
@@ -248,6 +250,8 @@ def from_dlpack(source: Any, device: str | Device | None = None) -> Array:
     """
     try:
         elements = np.from_dlpack(source)
+    except (ReleasedBufferError, DeviceError):
+        raise
     except (BufferError, RuntimeError, TypeError, AttributeError) as error:
         raise DeviceError(f"from_dlpack: {type(source).__name__} gave no elements on the host: {error}") from error
     return array(elements, device=device)

@@ -261,9 +261,9 @@ class BufferPool:
 
     def _evict(self, nbytes: int) -> None:
         """Destroy what was free longest, where a new buffer would bring reserved bytes past twice the most in use."""
-        self._most_in_use = max(self._most_in_use, self.peak_bytes, self.in_use_bytes + nbytes)
+        self._most_in_use = max(self._most_in_use, self.peak_bytes)
         kept = self.reserved_bytes - sum(buffer.nbytes for buffer in self._doomed)
-        excess = kept + nbytes - 2 * self._most_in_use
+        excess = kept + nbytes - 2 * max(self._most_in_use, self.in_use_bytes + nbytes)
         if excess > 0:
             longest_first = sorted((b for free in self._free.values() for _, b in free), key=lambda b: b.free_since)
             for buffer in _until(excess, longest_first):

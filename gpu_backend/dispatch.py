@@ -264,7 +264,7 @@ class GPURecorder(Recorder):
         self._submit([(source, staging, at, size) for source, at, size in copies])
         with self._health.watch():
             read = self.submissions.read(staging, nbytes + 16)
-        return Download(lambda: self._finish_download(read, staging), lambda: read.done)
+        return Download(lambda: self._finish_download(read, staging), lambda: bool(self._health.ended) or read.done)
 
     def flush(self) -> None:
         self._health.check()

@@ -82,7 +82,10 @@ class Storage:
 
     def __del__(self) -> None:
         # Garbage collection may run anywhere, on any thread, inside the pool too: only note it.
-        self.pool.finalized.append((self.buffer, self.generation))
+        try:  # noqa: SIM105  contextlib.suppress costs more than the rest of this
+            self.pool.finalized.append((self.buffer, self.generation))
+        except AttributeError:
+            pass  # a Ctrl-C came before there was a lease
 
     @property
     def released(self) -> bool:
@@ -118,11 +121,10 @@ class Storage:
         return f"{self.label or 'an array'} {self.shape}"
 
     def adopt(self, other: Storage) -> None:
-        """Take over the memory of ``other`` and give back the own, as a change in place. Not for persistent storage."""
+        """Take over the memory of ``other`` and give back the own. Not for persistent storage."""
         self.check()
         other.check()
         own = self.buffer, self.generation
         other.buffer.count += 1
         self.buffer, self.generation = other.buffer, other.generation
-        self.version += 1
         self.pool.finalized.append(own)  # last: interrupted before, it leaks a buffer, but frees none in use

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from .errors import DeviceError
 
 Bytes = npt.NDArray[np.uint8]
+COPY_DST = 8  # wgpu.BufferUsage.COPY_DST
 
 
 class Read(Protocol):
@@ -131,6 +132,7 @@ class NativeSubmissions(Submissions):
         self._device, self._queue = gpu._internal, gpu.queue._internal
         self._submit, self._poll = libf.wgpuQueueSubmitForIndex, libf.wgpuDevicePoll
         self._waiting: deque[tuple[int, Any]] = deque()
+        self._probe = gpu.create_buffer(label="probe", size=16, usage=COPY_DST)
         _mapped_callback(ffi)
 
     @property
@@ -156,6 +158,10 @@ class NativeSubmissions(Submissions):
 
     def read(self, staging: Any, nbytes: int) -> Read:
         return _NativeRead(self, staging, nbytes)
+
+    def check_alive(self) -> None:
+        """GPUError if the device is lost: by a write of nothing, 2 us."""
+        self._calls.wgpuQueueWriteBuffer(self._queue, self._probe._internal, 0, self._ffi.NULL, 0)
 
 
 class _NativeRead:
@@ -184,6 +190,7 @@ class _NativeRead:
         self._submissions.wait(self.number, timeout)
         if not self.done or _statuses[self._tag] != self._submissions._lib.WGPUMapAsyncStatus_Success:
             raise DeviceError(f"{self._nbytes} bytes did not come back from the device (status {_statuses[self._tag]})")
+        self._submissions.check_alive()  # to touch what was mapped on a device that is gone aborts the process
         handle = self._staging._internal
         start = calls.wgpuBufferGetConstMappedRange(handle, 0, self._nbytes)
         copy = np.frombuffer(ffi.buffer(start, self._nbytes), np.uint8).copy()

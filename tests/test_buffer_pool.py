@@ -105,6 +105,18 @@ def test_reserved_bytes_stay_below_twice_the_most_that_was_in_use() -> None:
     assert stats.reserved_bytes == 2048 + 1024 + 512 + 3072, "the first was free longest"
 
 
+def test_a_request_that_failed_does_not_raise_the_bound_on_what_is_free() -> None:
+    pool = BufferPool(Fake())
+    pool.take(2048)
+    pool.limit = 10_000
+    with pytest.raises(OutOfMemoryError, match="the limit is reached"):
+        pool.take(100_000)
+    pool.limit = None
+    for nbytes in (2048, 1024, 768, 512):
+        pool.take(nbytes)
+    assert pool.stats().reserved_bytes == 1024 + 768 + 512
+
+
 def test_a_reset_of_the_peak_does_not_lower_the_bound_on_what_is_free() -> None:
     pool = BufferPool(Fake())
     pool.take(2048)

@@ -270,6 +270,33 @@ def test_a_clone_is_on_the_tape(device: Device) -> None:
     assert x.grad.tolist() == [2.0, 4.0]
 
 
+def test_a_move_to_a_buffer_of_its_own_is_no_change(device: Device) -> None:
+    """The tape may have saved it: its elements are the same as before."""
+    x = ad.tensor([1.0, 2.0], requires_grad=True)
+    h = x * 2.0
+    y = (h * h).sum()
+    twin = h.detach().clone()
+    memory.persist(h)
+    y.backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [8.0, 16.0]
+    assert twin.tolist() == [2.0, 4.0]
+
+
+def test_what_was_released_is_neither_source_nor_target(device: Device) -> None:
+    """Also where the released buffer serves the other operand by now."""
+    x = gb.array([1.0, 2.0])
+    memory.release(x)
+    w = nn.Parameter([3.0, 4.0])
+    assert w.array.storage.buffer is x.storage.buffer
+    uses = (update.copy_into, update.assign, update.accumulate)
+    for use in uses:
+        for target, source in ((w.array, x), (x, w.array), (x, x)):
+            with pytest.raises(ReleasedBufferError):
+                use(target, source)
+    assert w.tolist() == [3.0, 4.0]
+
+
 def test_a_scope_ends_what_was_made_inside(device: Device) -> None:
     outside = ad.tensor([1.0, 2.0])
     w = nn.Parameter([3.0, 4.0])
@@ -390,9 +417,33 @@ def test_release_gradients_frees_their_buffers(device: Device) -> None:
     assert memory.stats().in_use_bytes == before
     assert model.weight.grad is model.bias.grad is None
     assert held is not None
-    with pytest.raises(ReleasedBufferError, match=r"the buffer of gradient \(40, 50\) was force-released"):
+    with pytest.raises(ReleasedBufferError, match=r"the buffer of gradient \(40, 50\) was released"):
         held.numpy()
     ad.release_gradients(model.parameters())
+
+
+def test_release_gradients_spares_what_a_gradient_was_copied_from(device: Device) -> None:
+    w = nn.Parameter([1.0, 2.0])
+    mine = ad.tensor([5.0, 6.0])
+    w.grad = mine.clone()
+    ad.release_gradients([w])
+    assert mine.tolist() == [5.0, 6.0]
+    w.grad = ad.tensor([1.0, 1.0])
+    memory.release(w.grad)
+    ad.release_gradients([w])
+    assert w.grad is None
+
+
+def test_a_gradient_that_was_assigned_is_persistent(device: Device) -> None:
+    w = nn.Parameter([1.0, 2.0])
+    optimizer = optim.SGD([w], lr=1.0)
+    with memory.scope():
+        (w * w).sum().backward()
+        assert w.grad is not None
+        w.grad = w.grad * 0.5
+    memory.reclaim()
+    optimizer.step()
+    assert w.tolist() == [0.0, 0.0]
 
 
 def test_optimizer_state_goes_with_the_optimizer(device: Device) -> None:

@@ -28,6 +28,7 @@ def assign(target: Array, source: Array) -> None:
             copy_into(target, source)
         else:
             target.storage.adopt(clone(source).storage)
+            target.storage.version += 1
 
 
 def persist(x: Array, label: str) -> Array:
@@ -48,6 +49,7 @@ def own(*arrays: Array) -> None:
 def clone(x: Array) -> Array:
     """The elements of ``x``, copied when either of the two is first written; persistent memory is copied at once."""
     with x.device.lock:
+        x.device.health.check()
         if x.storage.persistent:
             return copy(x)
         return Array(x.device.pool.retain(x.storage), x.shape, x.dtype, x.device)
@@ -261,6 +263,9 @@ def _apart(source: Array, target: Array) -> Array:
 
 def _match(name: str, target: Array, source: Array) -> None:
     same_device(name, target.device, source.device)
+    target.device.health.check()
+    target.storage.check()
+    source.storage.check()
     if target.shape != source.shape:
         raise ShapeError(f"{name}: shapes differ: {target.shape} and {source.shape}")
     if target.dtype is not source.dtype:
