@@ -22,8 +22,11 @@ from .errors import GradientError
 class Leaf(Protocol):
     """Where gradients end: a tensor that asked for one."""
 
-    def receive_gradient(self, gradient: Array, exclusive: bool) -> None:
-        """Take ``gradient``; its memory is the leaf's own if ``exclusive``."""
+    def prepare_gradient(self, gradient: Array, exclusive: bool) -> Array:
+        """``gradient`` as the leaf will take it: a copy if its memory cannot be the leaf's own. Changes nothing."""
+
+    def receive_gradient(self, gradient: Array) -> None:
+        """Take what was prepared."""
 
 
 class Entry:
@@ -47,7 +50,7 @@ class Entry:
         one was released."""
         if self.saved is None:
             raise GradientError(
-                f"{self.op.name}: this part of the graph was freed by an earlier backward; "
+                f"{self.op.name}: this part of the graph was freed by an earlier backward, done or failed; "
                 "pass retain_graph=True to the first one to go through it twice"
             )
         arrays = (item for item in self.saved if isinstance(item, Array))
@@ -139,6 +142,9 @@ def _check_reachable(root: Entry) -> None:
 def deliver(leaves: dict[Leaf, Array], given: Array) -> None:
     """Hand each leaf its gradient; only the first of several that share memory, or share it with ``given``, owns it."""
     taken = {id(given.storage)}
-    for leaf, gradient in leaves.items():
-        leaf.receive_gradient(gradient, exclusive=id(gradient.storage) not in taken)
+    prepared = []
+    for leaf, gradient in leaves.items():  # all of them before the first is taken: memory may run out
+        prepared.append((leaf, leaf.prepare_gradient(gradient, exclusive=id(gradient.storage) not in taken)))
         taken.add(id(gradient.storage))
+    for leaf, gradient in prepared:
+        leaf.receive_gradient(gradient)

@@ -83,14 +83,14 @@ class Tensor(Operators):
 
     @property
     def grad(self) -> Tensor | None:
-        """The gradient that ``backward`` calls have summed up so far; None before the first."""
+        """The gradient that ``backward`` calls have summed up so far; None before the first. Assigned, it is copied."""
         return self._grad
 
     @grad.setter
     def grad(self, value: Tensor | None) -> None:
         if value is not None:
             self._check_gradient("grad", value)
-            update.persist(value.array, "gradient")
+            value = Tensor(update.persist(update.copy(value.array), "gradient"))
         self._grad = value
 
     # To the host.
@@ -185,14 +185,21 @@ class Tensor(Operators):
                 f"{name}: the gradient has {gradient.shape} {gradient.dtype}, the tensor {self.shape} {self.dtype}"
             )
         same_device(name, self.device, gradient.device)
+        gradient.array.storage.check()
 
-    def receive_gradient(self, gradient: Array, exclusive: bool) -> None:
-        """Add ``gradient`` to ``grad``; called by the tape."""
+    def prepare_gradient(self, gradient: Array, exclusive: bool) -> Array:
+        """``gradient``, or a copy where ``grad`` could not keep its memory; called by the tape."""
         if self._grad is not None:
+            self._grad.array.storage.check()
+        keeps = self._grad is not None or (exclusive and not gradient.storage.persistent)
+        return gradient if keeps else update.copy(gradient)
+
+    def receive_gradient(self, gradient: Array) -> None:
+        """Add what was prepared to ``grad``; called by the tape."""
+        if self._grad is None:
+            self._grad = Tensor(update.persist(gradient, "gradient"))
+        else:
             update.accumulate(self._grad.array, gradient)
-            return
-        own = gradient if exclusive and not gradient.storage.persistent else update.copy(gradient)
-        self._grad = Tensor(update.persist(own, "gradient"))
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Ask for a gradient of this tensor, or no longer; returns itself."""

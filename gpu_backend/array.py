@@ -5,7 +5,8 @@ Arrays are contiguous, in row-major order. ``reshape`` shares the memory; everyt
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,8 @@ import numpy.typing as npt
 
 from .device import Device
 from .device import device as find_device
-from .dispatch import Download
 from .errors import DeviceError, DtypeError, ReleasedBufferError, ShapeError
+from .recorder import Download
 from .spec import DType, DTypeLike, Scalar, Shape, as_dtype, as_shape, bool_, float32, int32, reshaped, size_of, uint32
 from .storage import Storage
 from .submission import Bytes
@@ -231,16 +232,25 @@ def write(target: Array, elements: npt.NDArray[Any]) -> None:
     """Overwrite ``target``, where it lies, from the host with ``elements`` of its shape and type."""
     goal = target.device
     stored = np.ascontiguousarray(elements, goal.storage_dtype(target.dtype))
-    with goal.lock:
-        renew(target)
-        goal.recorder.upload(target.storage, stored.reshape(-1).view(np.uint8))
-        target.storage.version += 1
+    with goal.lock, overwriting(target) as memory:
+        goal.recorder.upload(memory.storage, stored.reshape(-1).view(np.uint8))
 
 
-def renew(x: Array) -> None:
-    """Move ``x``, all of which is about to be overwritten, to memory of its own if another storage shares it."""
-    if x.storage.shared:
-        x.storage.adopt(allocate(x.shape, x.dtype, x.device, x.storage.label).storage)
+@contextmanager
+def overwriting(target: Array) -> Iterator[Array]:
+    """What to write, in the body of this ``with``, to overwrite all of ``target``.
+
+    That is ``target`` itself or, where another storage shares its memory, an array that it takes over at the end: if
+    the body raises, the elements are as they were. The version moves first, so that the tape notices half a write too.
+    """
+    target.storage.check()
+    target.storage.version += 1
+    if not target.storage.shared:
+        yield target
+    else:
+        fresh = allocate(target.shape, target.dtype, target.device, target.storage.label)
+        yield fresh
+        target.storage.adopt(fresh.storage)
 
 
 def from_dlpack(source: Any, device: str | Device | None = None) -> Array:

@@ -44,7 +44,7 @@ class Allocator(Protocol):
 class MemoryStats:
     """Counters of one device, in bytes and buffers; whole buffers are counted, not the elements in them.
 
-    ``reserved_bytes`` = in use + free in the pool. ``pending_destroy`` buffers wait for the next flush.
+    ``reserved_bytes`` = in use + free in the pool + waiting for the next flush to be destroyed, ``pending_destroy``.
     """
 
     in_use_bytes: int
@@ -70,6 +70,10 @@ class LiveBuffer(NamedTuple):
 
 class BufferPool:
     """Buffers of one device by size class, the lowest serial first, so that equal steps meet equal buffers.
+
+    ``epoch`` counts flushes, and ``has_pending`` tells whether work was recorded since the last. ``scopes`` holds what
+    ``memory.scope`` opened, by thread. ``on_destroy`` is told of a buffer before it goes, ``on_pressure`` is to submit
+    and finish what is recorded, ``on_take`` is told of each lease, for tests that poison memory.
 
     ``limit`` bounds the reserved bytes. Without one, reserved bytes stay below twice the most that was ever in use:
     what was free longest goes first. What stays free for fifty flushes goes as well.
@@ -167,10 +171,11 @@ class BufferPool:
     def trim(self) -> None:
         """Destroy every free buffer; those that unsubmitted work refers to go right after the next flush."""
         self.drain()
-        for free in self._free.values():
-            for _, buffer in free:
-                self._destroy_when_submitted(buffer)
         self._free.clear()
+        waiting = {buffer.serial for buffer in self._doomed}
+        for buffer in list(self._buffers.values()):  # all: an interrupted ``take`` may have lost one from the lists
+            if buffer.count == 0 and buffer.serial not in waiting:
+                self._destroy_when_submitted(buffer)
 
     def flushed(self) -> None:
         """The recorded work is submitted: destroy what waited for that, and now and then what stayed free for long."""
@@ -241,14 +246,11 @@ class BufferPool:
         try:
             memory = self._create_within_limit(nbytes, name)
         except OutOfMemoryError:
-            gc.collect()
-            if self.on_pressure is not None:
-                self.on_pressure()
-            self.trim()
+            self.make_room()
             try:
                 memory = self._create_within_limit(nbytes, name)
             except OutOfMemoryError as error:
-                raise self._out_of_memory(nbytes, label, shape, error) from error
+                raise self.out_of_memory(nbytes, label, shape, error) from error
         buffer = self._buffers[serial] = Buffer(memory, nbytes, serial)
         self.created += 1
         self.reserved_bytes += nbytes
@@ -272,7 +274,15 @@ class BufferPool:
                 heapq.heapify(free)
                 self._destroy_when_submitted(buffer)
 
-    def _out_of_memory(self, nbytes: int, label: str, shape: Shape, cause: object) -> OutOfMemoryError:
+    def make_room(self) -> None:
+        """Submit what is recorded and destroy all that is free."""
+        gc.collect()
+        if self.on_pressure is not None:
+            self.on_pressure()
+        self.trim()
+
+    def out_of_memory(self, nbytes: int, label: str, shape: Shape, cause: object) -> OutOfMemoryError:
+        """The error for a request that failed, with every number."""
         largest = "; ".join(f"{row.label or 'array'} {row.shape} {row.nbytes}" for row in self.live()[:5]) or "none"
         return OutOfMemoryError(
             f"{label or 'an array'}: no memory for shape {shape}, a buffer of {nbytes} bytes ({cause}). "

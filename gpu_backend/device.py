@@ -12,17 +12,18 @@ import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
 from . import adapter as adapters_module
 from .adapter import Adapter, choose, install_hint, open_gpu
 from .buffer_pool import BufferPool
-from .dispatch import GPURecorder, HostRecorder, Recorder
+from .dispatch import GPURecorder
 from .errors import DeviceError, DeviceLostError, OutOfMemoryError
-from .health import FRESH, Health
+from .health import REMEDY, Health
 from .pipeline import Constants, Kernel, PipelineCache
+from .recorder import HostRecorder, Recorder
 from .spec import DType
 
 HOST_LARGEST_BUFFER = 2**40
@@ -98,9 +99,10 @@ class GPUDevice(Device):
     def destroy(self) -> None:
         """Give the device and all its memory back now. Every later use of it or of its arrays is a DeviceLostError."""
         with self.lock:
-            self.health.end(f"the device {self.name} was destroyed, and every array on it{FRESH}")
-            with _quiet_log():
-                self.gpu.destroy()
+            self.health.end(f"the device {self.name} was destroyed, and every array on it. {REMEDY}")
+            if not _forked:
+                with _quiet_log():
+                    self.gpu.destroy()
 
 
 class HostDevice(Device):
@@ -190,7 +192,8 @@ def device(request: str | Device | None = None) -> Device:
     key = request.strip().lower()
     found = _by_request.get(key)
     if found is None:
-        found = _by_request[key] = _open(key)
+        with _lock:
+            found = _by_request[key] = _open(key)
     return found
 
 
@@ -209,7 +212,7 @@ def default_device(request: str | Device) -> Iterator[Device]:
     try:
         yield set_default_device(request)
     finally:
-        _default = before
+        _default = _successor(before)
 
 
 def reset_device(request: str | Device | None = None) -> Device:
@@ -223,18 +226,28 @@ def reset_device(request: str | Device | None = None) -> Device:
     if not isinstance(old, GPUDevice):
         return old
     with _lock:
-        current = _devices.get(old.adapter.key)
-        if current is not None and current is not old:
-            return current  # someone else has reset it already
         _forbid_after_fork()
+        if _successor(old) is not old:
+            return _successor(old)  # someone else has reset it already
         fresh = GPUDevice(next((a for a in adapters() if a.key == old.adapter.key), old.adapter))
         _devices[old.adapter.key] = fresh
         _by_request.update({name: fresh for name, known in _by_request.items() if known is old})
-        _default = fresh if _default is old else _default
-    old.destroy()
+        old.destroy()
+        _default = _successor(_default)
     del old
     gc.collect()  # a device and its pool refer to each other, and hold megabytes of the driver's
     return fresh
+
+
+@overload
+def _successor(device: Device) -> Device: ...
+@overload
+def _successor(device: Device | None) -> Device | None: ...
+def _successor(device: Device | None) -> Device | None:
+    """The device that stands in for one that was reset; itself otherwise."""
+    if isinstance(device, GPUDevice) and device.health.ended:
+        return _devices.get(device.adapter.key, device)
+    return device
 
 
 def adapters() -> list[Adapter]:

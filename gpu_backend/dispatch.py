@@ -1,4 +1,4 @@
-"""The recorder: dispatches are noted, and go to the queue together, in one pass and one submit.
+"""The recorder of a GPU: dispatches are noted, and go to the queue together, in one pass and one submit.
 
 Recording costs a few microseconds; encoding and submitting happen at a flush: by a read-back, at a number of
 dispatches, or when the recorded work reaches a budget, so that no submit runs long. Submits in flight are capped.
@@ -8,7 +8,6 @@ Params of all recorded dispatches lie in one uniform arena, each in a slot of it
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,17 +16,12 @@ from .buffer_pool import BufferPool
 from .errors import DeviceError, OutOfMemoryError, ShaderError
 from .health import Health
 from .pipeline import BindGroupCache, Kernel
+from .recorder import MAX_RECORDED, MAX_UPLOADED, Download, Recorder
 from .shader import PARAMS_NBYTES
 from .storage import Buffer, Storage
 from .submission import Bytes, Read, open_submissions
 
 MAX_GROUPS_PER_AXIS = 65535
-MAX_RECORDED = 1024
-MAX_IN_FLIGHT = 8
-# By kind of device, in bytes of the buffers that dispatches refer to, or multiply-adds where a kernel says so. A submit
-# of that much takes 0.3 seconds on lavapipe of Mesa 25, 1.3 on that of Mesa 22; a GPU is a hundred times as fast. An
-# operating system resets a GPU that is busy for two.
-WORK_BUDGET = {"software": 2**30, "hardware": 2**32, "host": 2**30}
 KEPT_STAGING = 4
 KEPT_STAGING_NBYTES = 2**22
 
@@ -45,120 +39,6 @@ def fold(groups: int, limit: int = MAX_GROUPS_PER_AXIS) -> tuple[int, int]:
     return -(-groups // rows), rows
 
 
-class Recorder:
-    """What the recorders of both kinds of device have; counts dispatches, flushes and downloads.
-
-    ``max_recorded`` dispatches at most wait for a flush, as does work of at most ``work_budget``; ``max_in_flight``
-    submits at most are under way; a wait lasts at most ``timeout`` seconds, None for ever. ``configure`` changes them.
-    """
-
-    def __init__(self, pool: BufferPool, kind: str) -> None:
-        self._pool = pool
-        self._fault_sources: list[str] = []
-        self.dispatches = 0
-        self.flushes = 0
-        self.downloads = 0
-        self.max_recorded = MAX_RECORDED
-        self.max_in_flight = MAX_IN_FLIGHT
-        self.work_budget = WORK_BUDGET[kind]
-        self.timeout: float | None = None
-
-    def configure(self, **settings: float | None) -> None:
-        """Change ``max_recorded`` (1 to 1024), ``max_in_flight``, ``work_budget`` (1 or more) or ``timeout``."""
-        for name, value in settings.items():
-            if name not in ("max_recorded", "max_in_flight", "work_budget", "timeout"):
-                raise TypeError(f"configure: no setting {name}")
-            most = MAX_RECORDED if name == "max_recorded" else 2**63
-            if name == "timeout":
-                if value is not None and not value > 0:
-                    raise ValueError(f"configure: timeout is a number of seconds or None, not {value}")
-            elif not isinstance(value, int) or not 1 <= value <= most:
-                raise ValueError(f"configure: {name} is a whole number from 1 to {most}, not {value}")
-        for name, value in settings.items():
-            setattr(self, name, value)
-
-    @property
-    def submits_in_flight(self) -> int:
-        """Submits that are not known to be done."""
-        return 0
-
-    def record(self, kernel: Kernel, groups: int, work: int = 0, /, **arguments: Any) -> None:
-        """Note one dispatch of ``groups`` workgroups. ``arguments``: arrays and Params by the names in the shader.
-
-        ``work``: multiply-adds, for a kernel that does many more than it reads bytes. Nothing is noted for 0 groups.
-        ShaderError if a name is missing or unknown, or an array that the kernel writes is bound twice;
-        ReleasedBufferError if a buffer is gone; DeviceError on the host, which runs no kernels.
-        """
-        raise NotImplementedError
-
-    def record_over(self, kernel: Kernel, count: int, /, **arguments: Any) -> None:
-        """``record`` with one invocation for each of ``count`` items."""
-        self.record(kernel, -(-count // kernel.invocations), **arguments)
-
-    def record_parts(self, kernel: Kernel, groups: int, work: int, /, **arguments: Any) -> None:
-        """``record`` in as many dispatches as the work budget asks for. The kernel's Params have ``first_group``."""
-        each = max(groups * self.work_budget // work, 1) if work > self.work_budget else groups
-        for first in range(0, groups, each or 1):
-            count = min(each, groups - first)
-            self.record(kernel, count, work * count // groups, first_group=first, **arguments)
-
-    def upload(self, storage: Storage, data: Bytes) -> None:
-        """Write ``data`` to the start of the storage, after the work recorded so far."""
-        raise NotImplementedError
-
-    def download(self, storage: Storage, nbytes: int) -> Bytes:
-        """A copy of the first ``nbytes``, after the work recorded so far. The storage and where it lives stay the same.
-
-        IndexError if a kernel met an index out of range since the last download.
-        """
-        return self.start_download(storage, nbytes).content()
-
-    def start_download(self, storage: Storage, nbytes: int) -> Download:
-        """``download`` without the wait. The bytes are those of now, whatever is recorded later."""
-        raise NotImplementedError
-
-    def flush(self) -> None:
-        """Submit what is recorded. Does not wait for it, unless too many submits are in flight."""
-        raise NotImplementedError
-
-    def synchronize(self) -> None:
-        """Submit what is recorded and wait until all of it is done."""
-        self.flush()
-
-    def fault_number(self, source: str) -> int:
-        """The number by which a kernel names ``source``, its op, in the fault word."""
-        if source not in self._fault_sources:
-            self._fault_sources.append(source)
-        return self._fault_sources.index(source) + 1
-
-
-class Download:
-    """Bytes on their way to the host."""
-
-    def __init__(self, wait: Callable[[], Bytes], is_done: Callable[[], bool]) -> None:
-        self._wait = wait
-        self._is_done = is_done
-        self._outcome: Bytes | Exception | None = None
-
-    @property
-    def done(self) -> bool:
-        """Whether ``content`` returns at once."""
-        return self._outcome is not None or self._is_done()
-
-    def content(self) -> Bytes:
-        """The bytes, or what went wrong; waits the first time. After Ctrl-C or TimeoutError it may be called again."""
-        if self._outcome is None:
-            try:
-                self._outcome = self._wait()
-            except TimeoutError:
-                raise
-            except Exception as error:
-                self._outcome = error
-        if isinstance(self._outcome, Exception):
-            raise self._outcome
-        return self._outcome
-
-
 class GPURecorder(Recorder):
     """Records dispatches for one WebGPU device, in order, and submits them. Callers hold the device's lock."""
 
@@ -171,6 +51,9 @@ class GPURecorder(Recorder):
         self._health = health
         self._commands: list[tuple[Kernel, Any, int, int, int]] = []
         self._work = 0
+        self._uploaded = 0
+        self._slot = 0
+        self._submitting = False
         self._arena = bytearray(MAX_RECORDED * PARAMS_NBYTES)
         self._uniforms = gpu.create_buffer(
             label="params arena", size=len(self._arena), usage=usage.UNIFORM | usage.COPY_DST
@@ -178,6 +61,7 @@ class GPURecorder(Recorder):
         fault = gpu.create_buffer(label="fault word", size=16, usage=usage.STORAGE | usage.COPY_SRC | usage.COPY_DST)
         self._fault = Buffer(fault, 16, -1)
         self._fault_raised_at = 0
+        self._error = wgpu.GPUError
         self._staging: list[Any] = []
         self._staging_usage = usage.MAP_READ | usage.COPY_DST
         self.submissions = open_submissions(gpu)
@@ -221,27 +105,30 @@ class GPURecorder(Recorder):
             self._check_aliases(kernel, buffers)
         if groups == 0:
             return
-        commands = self._commands
-        self._work += work
-        if commands and (len(commands) >= self.max_recorded or self._work > self.work_budget):
-            self.flush()
-            commands = self._commands
-            self._work = work
         x, y = (groups, 1) if groups <= self.max_groups_per_axis else fold(groups, self.max_groups_per_axis)
-        offset = len(commands) * PARAMS_NBYTES
-        try:
-            kernel.packing.pack_into(self._arena, offset, *numbers)
-        except struct.error as error:
-            raise ShaderError(kernel.label, f"these Params do not fit: {error}") from None
         group = self.bind_groups.get(tuple(key))
         if group is None:
             with self._health.watch():
                 group = self.bind_groups.create(kernel, buffers, self._uniforms)
-        epoch = pool.epoch
-        for buffer in buffers:
-            buffer.recorded_in = epoch
-        pool.has_pending = True
-        commands.append((kernel, group, offset, x, y))
+        while True:  # again if a signal handler, or a finalizer, used the recorder in between
+            commands, slot = self._commands, self._slot
+            if slot and (slot >= self.max_recorded or self._work + work > self.work_budget):
+                self.flush()
+                continue
+            offset = slot * PARAMS_NBYTES
+            try:
+                kernel.packing.pack_into(self._arena, offset, *numbers)
+            except struct.error as error:
+                raise ShaderError(kernel.label, f"these Params do not fit: {error}") from None
+            epoch = pool.epoch
+            for buffer in buffers:
+                buffer.recorded_in = epoch
+            pool.has_pending = True
+            if commands is self._commands and slot == self._slot:  # no call, so no handler, from here to the append
+                self._slot = slot + 1
+                self._work += work
+                commands.append((kernel, group, offset, x, y))
+                break
         self.dispatches += 1
 
     def upload(self, storage: Storage, data: Bytes) -> None:
@@ -249,11 +136,15 @@ class GPURecorder(Recorder):
         # The queue would write before commands that are not submitted yet.
         if self._pool.has_pending and storage.buffer.recorded_in == self._pool.epoch:
             self.flush()
-        if data.nbytes:
-            with self._health.watch():
-                self._gpu.queue.write_buffer(storage.buffer.memory, 0, data)
-            self._work += data.nbytes
-            if self._work > self.work_budget:
+        for start in range(0, data.nbytes, MAX_UPLOADED):
+            piece = data[start : start + MAX_UPLOADED]
+            try:
+                self._gpu.queue.write_buffer(storage.buffer.memory, start, piece)
+            except self._error as error:
+                self._health.raise_if_lost(error)
+                raise OutOfMemoryError(f"no memory to upload {piece.nbytes} bytes of {storage}: {error}") from error
+            self._uploaded += piece.nbytes
+            if self._uploaded > self.max_uploaded:
                 self._submit([])  # wgpu keeps what is written until a submit
 
     def start_download(self, storage: Storage, nbytes: int) -> Download:
@@ -264,11 +155,11 @@ class GPURecorder(Recorder):
         self._submit([(source, staging, at, size) for source, at, size in copies])
         with self._health.watch():
             read = self.submissions.read(staging, nbytes + 16)
-        return Download(lambda: self._finish_download(read, staging), lambda: bool(self._health.ended) or read.done)
+        return Download(lambda: self._finish_download(read), lambda: bool(self._health.ended) or read.done)
 
     def flush(self) -> None:
         self._health.check()
-        if self._commands:
+        if self._slot:
             self._submit([])
 
     def synchronize(self) -> None:
@@ -281,30 +172,44 @@ class GPURecorder(Recorder):
 
         What cannot be encoded is dropped with the error that says why. An interruption before the submit drops nothing.
         """
-        import wgpu
+        if self._submitting:
+            raise DeviceError(
+                "the device is used inside one of its own submits, by a signal handler or a finalizer: "
+                "let it set a flag, and act on that after the op"
+            )
+        self._submitting = True
+        try:
+            with self._health.watch():
+                self._submit_alone(copies)
+        finally:
+            self._submitting = False
 
-        with self._health.watch():
-            try:
-                encoder = self._gpu.create_command_encoder(label=f"flush {self.flushes}")
-                self._encode(encoder)
-                for source, target, at, nbytes in copies:
-                    encoder.copy_buffer_to_buffer(source, 0, target, at, nbytes)
-                finished = encoder.finish(label=f"flush {self.flushes}")
-            except Exception as error:
-                dropped = len(self._commands)
-                self._commands, self._work = [], 0
-                if not isinstance(error, wgpu.GPUError):
-                    raise
-                self._health.raise_if_lost(error)
-                dispatches = f"{dropped} dispatch{'es' * (dropped != 1)}"
-                raise DeviceError(f"flush {self.flushes} was refused, {dispatches} dropped: {error}") from error
-            self._commands, self._work = [], 0
-            try:
-                number = self.submissions.submit(finished)
-            finally:
-                self.flushes += 1
-                self._pool.flushed()
-            self.submissions.wait(number - self.max_in_flight, self.timeout)
+    def _submit_alone(self, copies: list[tuple[Any, Any, int, int]]) -> None:
+        try:
+            encoder = self._gpu.create_command_encoder(label=f"flush {self.flushes}")
+            self._encode(encoder)
+            for source, target, at, nbytes in copies:
+                encoder.copy_buffer_to_buffer(source, 0, target, at, nbytes)
+            finished = encoder.finish(label=f"flush {self.flushes}")
+        except Exception as error:
+            dropped = self._slot
+            self._forget_commands()
+            self._pool.flushed()
+            if not isinstance(error, self._error):
+                raise
+            self._health.raise_if_lost(error)
+            dispatches = f"{dropped} dispatch{'es' * (dropped != 1)}"
+            raise DeviceError(f"flush {self.flushes} was refused, {dispatches} dropped: {error}") from error
+        self._forget_commands()
+        try:
+            number = self.submissions.submit(finished)
+        finally:
+            self.flushes += 1
+            self._pool.flushed()
+        self.submissions.wait(number - self.max_in_flight, None)  # no timeout: an op must not be left half done
+
+    def _forget_commands(self) -> None:
+        self._commands, self._slot, self._work, self._uploaded = [], 0, 0, 0
 
     def _encode(self, encoder: Any) -> None:
         """The recorded dispatches in one pass, their Params in the arena."""
@@ -323,25 +228,31 @@ class GPURecorder(Recorder):
         compute.end()
 
     def _take_staging(self, nbytes: int) -> Any:
-        import wgpu
-
         for index, staging in enumerate(self._staging):
             if staging.size >= nbytes:
                 return self._staging.pop(index)
         size = max(1 << (nbytes - 1).bit_length(), 4096) if nbytes <= KEPT_STAGING_NBYTES else nbytes
         try:
-            return self._gpu.create_buffer(label="staging", size=size, usage=self._staging_usage)
-        except wgpu.GPUError as error:
-            self._health.raise_if_lost(error)
-            raise OutOfMemoryError(f"no memory to read {nbytes} bytes back: {error}") from error
+            return self._create_staging(size)
+        except OutOfMemoryError:
+            self._pool.make_room()
+            return self._create_staging(size)
 
-    def _finish_download(self, read: Read, staging: Any) -> Bytes:
-        """The content of a read whose first 16 bytes are the fault word. An interrupted wait abandons the staging."""
+    def _create_staging(self, size: int) -> Any:
+        try:
+            return self._gpu.create_buffer(label="staging", size=size, usage=self._staging_usage)
+        except self._error as error:
+            self._health.raise_if_lost(error)
+            raise self._pool.out_of_memory(size, "a read-back", (), error) from error
+
+    def _finish_download(self, read: Read) -> Bytes:
+        """The content of a read whose first 16 bytes are the fault word."""
         with self._health.watch():
             content = read.content(self.timeout)
-        if staging.size <= KEPT_STAGING_NBYTES and len(self._staging) < KEPT_STAGING:
+        staging = read.take_staging()
+        if staging is not None and staging.size <= KEPT_STAGING_NBYTES and len(self._staging) < KEPT_STAGING:
             self._staging.append(staging)
-        else:
+        elif staging is not None:
             staging.destroy()
         fault = content[:16].view(np.uint32)
         if fault[0] and read.number > self._fault_raised_at:
@@ -358,23 +269,3 @@ class GPURecorder(Recorder):
             if kernel.writable[position] and buffers.count(buffer) > 1:
                 name = kernel.storage_names[position]
                 raise ShaderError(kernel.label, f"{name} is written and bound a second time; it needs its own buffer")
-
-
-class HostRecorder(Recorder):
-    """The recorder of the host device: nothing waits, uploads and downloads happen at once."""
-
-    def record(self, kernel: Kernel, groups: int, work: int = 0, /, **arguments: Any) -> None:
-        raise DeviceError(f"{kernel.label}: the host device runs numpy twins, not kernels")
-
-    def upload(self, storage: Storage, data: Bytes) -> None:
-        storage.check()
-        storage.buffer.memory[: data.nbytes] = data
-
-    def start_download(self, storage: Storage, nbytes: int) -> Download:
-        storage.check()
-        self.downloads += 1
-        copy: Bytes = storage.buffer.memory[:nbytes].copy()
-        return Download(lambda: copy, lambda: True)
-
-    def flush(self) -> None:
-        self._pool.flushed()

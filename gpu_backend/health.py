@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from .errors import DeviceLostError
 
-FRESH = "; gpu_backend.reset_device() opens a fresh one"
+REMEDY = "gpu_backend.reset_device(x.device) opens a fresh one"
 
 
 class Health:
@@ -42,5 +42,5 @@ class Health:
     def raise_if_lost(self, error: Exception) -> None:
         """DeviceLostError if an error of wgpu says that the device is gone."""
         if "device is lost" in str(error).lower():
-            self.end(f"the device was lost, and every array on it{FRESH}")
+            self.end(f"the device was lost, and every array on it. {REMEDY}")
             raise DeviceLostError(self.ended) from error

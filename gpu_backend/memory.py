@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from numbers import Integral
 from typing import Any, TypeVar
 
 from .array import Array
@@ -63,11 +64,11 @@ def set_limit(nbytes: int | None, of: str | Device | None = None) -> None:
     A request past the limit submits recorded work, destroys free buffers and tries once more, then it is an
     OutOfMemoryError. ValueError for anything but None or a number from 0 on.
     """
-    if nbytes is not None and (isinstance(nbytes, bool) or not isinstance(nbytes, int) or nbytes < 0):
+    if nbytes is not None and (isinstance(nbytes, bool) or not isinstance(nbytes, Integral) or nbytes < 0):
         raise ValueError(f"set_limit: a limit is a number of bytes or None, not {nbytes!r}")
     target = device(of)
     with target.lock:
-        target.pool.limit = nbytes
+        target.pool.limit = None if nbytes is None else int(nbytes)
         if nbytes is not None and target.pool.stats().reserved_bytes > nbytes:
             trim(target)
 
@@ -123,7 +124,7 @@ def unpersist(x: T) -> T:
 
 
 class Scope:
-    """What ``scope`` gives: made inside it are the arrays of this thread, on one device."""
+    """What ``scope`` gives. It knows the arrays that its thread made on its device since it was opened."""
 
     def __init__(self, pool: BufferPool) -> None:
         self._pool = pool

@@ -33,7 +33,10 @@ class Read(Protocol):
         """Whether ``content`` would return at once."""
 
     def content(self, timeout: float | None) -> Bytes:
-        """A copy of the bytes; waits for them, as ``wait`` does. Once only: then the staging buffer is free again."""
+        """A copy of the bytes; waits for them, as ``wait`` does. What interrupts the wait does no harm: call again."""
+
+    def take_staging(self) -> Any:
+        """The staging buffer, free for other uses: once, after ``content``; None before and afterwards."""
 
 
 class Submissions:
@@ -77,7 +80,8 @@ class PublicSubmissions(Submissions):
         super().__init__(gpu)
         usage = wgpu.BufferUsage.MAP_READ | wgpu.BufferUsage.COPY_DST
         self._fence = gpu.create_buffer(label="fence", size=16, usage=usage)
-        self._done = 0
+        self._mapping: Any = None
+        self._goal = self._done = 0
 
     @property
     def in_flight(self) -> int:
@@ -89,11 +93,14 @@ class PublicSubmissions(Submissions):
         return self.count
 
     def wait(self, number: int, timeout: float | None) -> None:
-        if number > self._done:
-            goal = self.count
-            self._fence.map_async("READ", 0, 16).sync_wait()  # "READ" submits and waits for an empty command buffer
+        while number > self._done:
+            if self._mapping is None:
+                self._goal = self.count
+                self._mapping = self._fence.map_async("READ", 0, 16)  # "READ" submits an empty command buffer before
+            self._mapping.sync_wait()
+            self._mapping = None
             self._fence.unmap()
-            self._done = goal
+            self._done = self._goal
 
     def read(self, staging: Any, nbytes: int) -> Read:
         return _PublicRead(self, staging, nbytes)
@@ -104,18 +111,29 @@ class _PublicRead:
         self._submissions = submissions
         self._staging = staging
         self._nbytes = nbytes
+        self._mapping: Any = None
+        self._copy: Bytes | None = None
+        self._free: Any = None
         self.number = submissions.count
 
     @property
     def done(self) -> bool:
-        return self.number <= self._submissions._done
+        self._submissions.wait(self.number, None)  # there is no other way to know
+        return True
 
     def content(self, timeout: float | None) -> Bytes:
-        # Mapped as late as this: from map_async until it is done, wgpu-py's poll thread keeps every submit waiting.
-        self._staging.map_async("READ_NOSYNC", 0, self._nbytes).sync_wait()
-        copy = np.frombuffer(self._staging.read_mapped(0, self._nbytes, copy=False), np.uint8).copy()
-        self._staging.unmap()
-        return copy
+        if self._copy is None:
+            # Mapped as late as this: from map_async until it is done, wgpu-py's poll thread keeps every submit waiting.
+            self._mapping = self._mapping or self._staging.map_async("READ_NOSYNC", 0, self._nbytes)
+            self._mapping.sync_wait()
+            self._copy = np.frombuffer(self._staging.read_mapped(0, self._nbytes, copy=False), np.uint8).copy()
+            self._staging.unmap()
+            self._free = self._staging
+        return self._copy
+
+    def take_staging(self) -> Any:
+        staging, self._free = self._free, None
+        return staging
 
 
 class NativeSubmissions(Submissions):
@@ -130,14 +148,14 @@ class NativeSubmissions(Submissions):
 
         self._ffi, self._lib, self._calls = ffi, lib, libf
         self._device, self._queue = gpu._internal, gpu.queue._internal
-        self._submit, self._poll = libf.wgpuQueueSubmitForIndex, libf.wgpuDevicePoll
+        self._submit = libf.wgpuQueueSubmitForIndex
         self._waiting: deque[tuple[int, Any]] = deque()
         self._probe = gpu.create_buffer(label="probe", size=16, usage=COPY_DST)
         _mapped_callback(ffi)
 
     @property
     def in_flight(self) -> int:
-        if self._waiting and self._poll(self._device, False, self._ffi.NULL) & 0xFF:  # a C bool: one byte of the word
+        if self._waiting and self.poll(False):
             self._waiting.clear()
         return len(self._waiting)
 
@@ -153,8 +171,15 @@ class NativeSubmissions(Submissions):
         while self._waiting and self._waiting[0][0] <= number:
             if timeout is not None and time.monotonic() - start > timeout:
                 raise TimeoutError(f"the device was not done after {timeout} seconds; its work goes on")
-            self._poll(self._device, True, self._waiting[0][1])
+            self.poll(True, self._waiting[0][1])
             self._waiting.popleft()
+
+    def poll(self, wait: bool, index: Any = None) -> bool:
+        """Let reads finish, ``wait`` for a submit by its native index first; whether the queue is empty."""
+        empty = self._calls.wgpuDevicePoll(self._device, wait, self._ffi.NULL if index is None else index)
+        if _interruptions:
+            raise _interruptions.pop()
+        return bool(empty & 0xFF)  # a C bool: one byte of the word
 
     def read(self, staging: Any, nbytes: int) -> Read:
         return _NativeRead(self, staging, nbytes)
@@ -171,6 +196,8 @@ class _NativeRead:
         self._staging = staging
         self._nbytes = nbytes
         self._tag = next(_tags)
+        self._copy: Bytes | None = None
+        self._free: Any = None
         self.number = submissions.count
         _statuses[self._tag] = None
         info = ffi.new("WGPUBufferMapCallbackInfo *")
@@ -182,10 +209,12 @@ class _NativeRead:
     @property
     def done(self) -> bool:
         if _statuses[self._tag] is None:
-            self._submissions._poll(self._submissions._device, False, self._submissions._ffi.NULL)
+            self._submissions.poll(False)
         return _statuses[self._tag] is not None
 
     def content(self, timeout: float | None) -> Bytes:
+        if self._copy is not None:
+            return self._copy
         ffi, calls = self._submissions._ffi, self._submissions._calls
         self._submissions.wait(self.number, timeout)
         if not self.done or _statuses[self._tag] != self._submissions._lib.WGPUMapAsyncStatus_Success:
@@ -193,9 +222,14 @@ class _NativeRead:
         self._submissions.check_alive()  # to touch what was mapped on a device that is gone aborts the process
         handle = self._staging._internal
         start = calls.wgpuBufferGetConstMappedRange(handle, 0, self._nbytes)
-        copy = np.frombuffer(ffi.buffer(start, self._nbytes), np.uint8).copy()
+        self._copy = np.frombuffer(ffi.buffer(start, self._nbytes), np.uint8).copy()
         calls.wgpuBufferUnmap(handle)
-        return copy
+        self._free = self._staging
+        return self._copy
+
+    def take_staging(self) -> Any:
+        staging, self._free = self._free, None
+        return staging
 
     def __del__(self) -> None:
         _statuses.pop(self._tag, None)
@@ -204,6 +238,7 @@ class _NativeRead:
 # One callback for every read of the process, kept for its whole life: a buffer that is dropped calls back late.
 _tags = itertools.count(1)
 _statuses: dict[int, int | None] = {}
+_interruptions: list[BaseException] = []
 _callback: Any = None
 
 
@@ -211,12 +246,22 @@ def _mapped_callback(ffi: Any) -> Any:
     global _callback
     if _callback is None:
 
-        def mapped(status: int, message: Any, tag: Any, unused: Any) -> None:
+        def note(status: int, tag: Any) -> None:
             number = int(ffi.cast("intptr_t", tag))
             if number in _statuses:
                 _statuses[number] = status
 
-        _callback = ffi.callback("void(WGPUMapAsyncStatus, WGPUStringView, void *, void *)", mapped)
+        def mapped(status: int, message: Any, tag: Any, unused: Any) -> None:
+            note(status, tag)
+
+        def interrupted(kind: Any, error: BaseException, trace: Any) -> None:
+            # A Ctrl-C during the wait comes up in the first Python that runs after it, which is ``mapped``.
+            arguments = trace.tb_frame.f_locals
+            note(arguments["status"], arguments["tag"])
+            _interruptions.append(error)
+
+        signature = "void(WGPUMapAsyncStatus, WGPUStringView, void *, void *)"
+        _callback = ffi.callback(signature, mapped, onerror=interrupted)
     return _callback
 
 

@@ -65,7 +65,7 @@ def test_every_use_of_a_lost_device_raises(how: str, spare: GPUDevice) -> None:
         spare.destroy()
     else:
         spare.gpu.destroy()
-        with pytest.raises(DeviceLostError, match=r"the device was lost.*gpu_backend.reset_device\(\) opens a fresh"):
+        with pytest.raises(DeviceLostError, match=r"the device was lost.*gpu_backend.reset_device\(x.device\) opens a"):
             pending.numpy()  # mapped already: to touch it would abort the process
         assert pending.done
     for name, use in USES.items():
@@ -132,6 +132,10 @@ except gb.DeviceLostError:
     print("replaced")
 with gb.default_device("host"):
     assert gb.reset_device() is gb.device("host")
+with gb.default_device(old.name):
+    newest = gb.reset_device()
+assert gb.device() is newest and gb.exp(gb.array([0.0])).tolist() == [1.0]
+assert gb.reset_device(healthy) is newest and gb.device() is newest
 """
 
 
@@ -140,7 +144,8 @@ def test_reset_gives_a_fresh_device_in_place_of_the_old(adapter: GPUDevice) -> N
     assert done.returncode == 0, done.stderr
     assert "DEVICE LOST" not in done.stderr, "a loss that was asked for is no error"
     assert done.stdout.splitlines() == [
-        f"the device {adapter.name} was destroyed, and every array on it; gpu_backend.reset_device() opens a fresh one",
+        f"the device {adapter.name} was destroyed, and every array on it. "
+        "gpu_backend.reset_device(x.device) opens a fresh one",
         "(1, 1)",
         "replaced",
     ]
@@ -237,6 +242,10 @@ def test_what_wgpu_refuses_is_an_exception_and_the_next_op_works(adapter: GPUDev
             adapter.recorder.flush()
     finally:
         adapter.recorder.max_groups_per_axis = 65535
+    memory.trim(adapter)
+    stats = memory.stats(adapter)
+    assert stats.reserved_bytes == stats.in_use_bytes
+    assert stats.pending_destroy == 0
     assert gb.sum(x).item() == 8.0
     buffer = y.storage.buffer
     whole, buffer.nbytes = buffer.nbytes, 2**20

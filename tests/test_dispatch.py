@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 import gpu_backend as gb
-from gpu_backend import Device, DeviceError, OutOfMemoryError, ShaderError
+from gpu_backend import Device, DeviceError, OutOfMemoryError, ShaderError, dispatch
 from gpu_backend.array import write
 from gpu_backend.device import GPUDevice
-from gpu_backend.dispatch import MAX_RECORDED, fold
+from gpu_backend.dispatch import fold
+from gpu_backend.recorder import MAX_RECORDED
 
 
 @pytest.mark.parametrize("groups", [0, 1, 65535, 65536, 65537, 131070, 131071, 4_194_241, 65535 * 65535])
@@ -175,6 +176,72 @@ def test_an_interrupted_flush_loses_nothing(adapter: GPUDevice, monkeypatch: pyt
     assert y.tolist() == [102.0, 104.0]
 
 
+@pytest.mark.no_poison
+def test_a_read_in_the_middle_of_recording_loses_and_repeats_nothing(adapter: GPUDevice) -> None:
+    """As a signal handler does that saves a checkpoint: the dispatch at hand goes to the list that is current then."""
+    x = gb.array([1.0, 2.0], device=adapter)
+    other = gb.add(gb.array([5.0], device=adapter), 1.0)
+    kernel = adapter.kernel("update", "accumulate")
+    y = gb.full((2,), 0.0, device=adapter)
+    packing, reads = kernel.packing, []
+
+    class Interrupting:
+        def pack_into(self, *arguments: object) -> None:
+            packing.pack_into(*arguments)
+            if not reads:
+                reads.append(other.item())
+                gb.multiply(other, 7.0)
+
+    kernel.packing = Interrupting()
+    try:
+        adapter.recorder.record(kernel, 1, x=x, y=y, size=2, slot=0)
+    finally:
+        kernel.packing = packing
+    adapter.recorder.record(kernel, 1, x=x, y=y, size=2, slot=0)
+    assert reads == [6.0]
+    assert y.tolist() == [2.0, 4.0]
+
+
+@pytest.mark.no_poison
+def test_a_use_inside_a_submit_is_told_and_spoils_nothing(adapter: GPUDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = gb.array([1.0, 2.0], device=adapter)
+    y = gb.add(x, 1.0)
+    create, errors = adapter.gpu.create_command_encoder, []
+
+    def interrupting(**options: object) -> object:
+        if not errors:
+            with pytest.raises(DeviceError, match="used inside one of its own submits") as raised:
+                x.numpy()
+            errors.append(raised)
+        return create(**options)
+
+    monkeypatch.setattr(adapter.recorder._gpu, "create_command_encoder", interrupting)
+    assert y.tolist() == [2.0, 3.0]
+    assert errors
+    assert gb.add(y, 1.0).tolist() == [3.0, 4.0]
+
+
+def test_an_upload_for_which_there_is_no_memory_is_named(adapter: GPUDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    import wgpu
+
+    x = gb.array([1.0, 2.0], device=adapter, label="x")
+
+    def refuse(*arguments: object) -> None:
+        raise wgpu.GPUValidationError("Not enough memory left.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(adapter.gpu.queue, "write_buffer", refuse)
+        with pytest.raises(OutOfMemoryError, match=r"no memory to upload 8 bytes of x \(2,\): Not enough"):
+            write(x, np.zeros(2, np.float32))
+    assert gb.exp(gb.array([0.0], device=adapter)).item() == 1.0
+
+
+def test_a_large_upload_goes_in_pieces(adapter: GPUDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dispatch, "MAX_UPLOADED", 1000)
+    x = np.arange(777, dtype=np.float32)
+    np.testing.assert_array_equal(gb.array(x, device=adapter).numpy(), x)
+
+
 def test_arrays_of_another_device_are_refused(adapter: GPUDevice, host: Device) -> None:
     """Serial numbers of two pools are alike; the recorder looks at the pool itself."""
     here = gb.array(np.ones(4, np.float32), device=adapter)
@@ -209,7 +276,7 @@ def test_a_read_for_which_there_is_no_memory_leaves_the_next_one_alone(
     small.numpy()
     with monkeypatch.context() as patch:
         patch.setattr(adapter.recorder._gpu, "create_buffer", refuse)
-        with pytest.raises(OutOfMemoryError, match="no memory to read"):
+        with pytest.raises(OutOfMemoryError, match="a read-back: no memory for shape"):
             x.numpy()
         with pytest.raises(OutOfMemoryError, match="no memory for a buffer"):
             gb.empty(2**19 + 5, device=adapter)

@@ -19,7 +19,8 @@ import gpu_backend as gb
 from gpu_backend import Device, DeviceError, ShapeError
 from gpu_backend.array import write
 from gpu_backend.device import GPUDevice
-from gpu_backend.dispatch import Download, GPURecorder
+from gpu_backend.dispatch import GPURecorder
+from gpu_backend.recorder import Download
 from gpu_backend.submission import NativeSubmissions, PublicSubmissions
 
 
@@ -170,6 +171,49 @@ def test_ctrl_c_ends_a_long_wait(adapter: GPUDevice) -> None:
         child.kill()
     assert "KeyboardInterrupt" in errors
     assert child.returncode in (1, -signal.SIGINT), errors
+
+
+def wait(source: Any) -> None:
+    """Read, and where that was done before the signal came, wait for the signal."""
+    source.numpy()
+    time.sleep(10)
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="POSIX signals")
+@pytest.mark.parametrize("how", ["numpy", "handle"])
+def test_ctrl_c_in_a_wait_comes_up_as_itself(how: str, adapter: GPUDevice) -> None:
+    """P-ME08: it may come up inside the callback of the read; the read can be taken up again."""
+    x = gb.array(np.ones((700, 700), np.float32), device=adapter)
+    gb.matmul(x, x).numpy()
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        for _ in range(8):
+            y = gb.matmul(x, x)
+        source: Any = y.download_async() if how == "handle" else y
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        with pytest.raises(KeyboardInterrupt):
+            wait(source)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert source.numpy()[3, 3] == 700.0
+    assert gb.sum(x).item() == 490_000.0
+
+
+def test_an_interrupt_after_the_bytes_came_does_no_harm(adapter: GPUDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = gb.array([1.0, 2.0], device=adapter)
+    handle = x.download_async()
+    read = type(adapter.recorder.submissions.read(adapter.recorder._take_staging(16), 16))
+
+    def interrupt(self: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(read, "take_staging", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            handle.numpy()
+    assert handle.tolist() == [1.0, 2.0]
+    assert [gb.array([float(k)], device=adapter).item() for k in range(10)] == list(range(10))
 
 
 def test_an_interrupted_wait_can_be_taken_up_again() -> None:

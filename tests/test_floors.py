@@ -23,6 +23,7 @@ FLOORS = [
     ],
     ["gpu_backend.buffer_pool"],
     ["gpu_backend.pipeline"],
+    ["gpu_backend.recorder"],
     ["gpu_backend.dispatch"],
     ["gpu_backend.device"],
     ["gpu_backend.array", "gpu_backend.install"],

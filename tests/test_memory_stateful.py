@@ -20,9 +20,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 import gpu_backend as gb
 from gpu_backend import Device, ReleasedBufferError, memory
 from gpu_backend.array import Array, Readback, write
-from gpu_backend.dispatch import MAX_RECORDED
 from gpu_backend.ops import update
 from gpu_backend.ops.movement import fill
+from gpu_backend.recorder import MAX_RECORDED
 from gpu_backend.spec import uint32
 
 SIZES = (1, 4, 6, 64, 66, 130)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..array import Array, allocate, renew, write
+from ..array import Array, allocate, overwriting, write
 from ..device import Device
 from ..device import device as find_device
 from ..errors import ShapeError
@@ -44,18 +44,16 @@ def number_bits(number: Scalar, dtype: DType) -> int:
 
 def fill(y: Array, number: Scalar) -> None:
     """Set every element of ``y`` to ``number``, in place, as recorded work."""
-    with y.device.lock:
-        renew(y)
-        if y.device.is_host:
-            write(y, np.full(y.shape, number, y.dtype.numpy))
-            return
-        y.storage.version += 1
+    if y.device.is_host:
+        write(y, np.full(y.shape, number, y.dtype.numpy))
+        return
+    with y.device.lock, overwriting(y) as memory:
         kernel = y.device.kernel("copy", "fill", label=label("full", "fill", y.dtype))
         eight = (0,) * 8
         y.device.recorder.record_over(
             kernel,
             -(-y.size // 4),
-            y=y,
+            y=memory,
             shape=eight,
             strides=eight,
             size=y.size,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..array import Array, allocate, renew, write
+from ..array import Array, allocate, overwriting, write
 from ..device import same_device
 from ..errors import DtypeError, ShapeError
 from .broadcast import label
@@ -70,18 +70,17 @@ def copy_into(target: Array, source: Array) -> None:
     with device.lock:
         if target.storage.buffer is source.storage.buffer:
             return
-        renew(target)
         if device.is_host:
             write(target, source.host())
-        else:
-            target.storage.version += 1
-            eight = (0,) * 8
-            kernel = device.kernel("copy", "duplicate", label=label("copy", "duplicate", target.dtype))
+            return
+        eight = (0,) * 8
+        kernel = device.kernel("copy", "duplicate", label=label("copy", "duplicate", target.dtype))
+        with overwriting(target) as memory:
             device.recorder.record_over(
                 kernel,
                 -(-target.size // 4),
                 x=source,
-                y=target,
+                y=memory,
                 shape=eight,
                 strides=eight,
                 size=target.size,
