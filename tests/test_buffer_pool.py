@@ -146,6 +146,27 @@ def test_destruction_waits_for_recorded_work() -> None:
     assert pool.stats().pending_destroy == 0
 
 
+def test_trim_finds_what_waits_and_what_an_interruption_lost() -> None:
+    fake = Fake()
+    pool = BufferPool(fake)
+    first, second, third = pool.take(100), pool.take(100), pool.take(1000)
+    first.buffer.recorded_in = second.buffer.recorded_in = pool.epoch
+    pool.has_pending = True
+    del first, second, third
+    pool.trim()
+    pool.trim()
+    assert pool.stats().pending_destroy == 2
+    pool.flushed()
+    assert pool.stats().destroyed == 3
+    pool.take(100)
+    pool.stats()
+    pool._free.clear()  # as if Ctrl-C had come between the list and the lease
+    assert pool.stats().reserved_bytes == 256
+    pool.trim()
+    assert pool.stats().reserved_bytes == 0
+    assert not fake.live
+
+
 def test_force_release_voids_every_lease_once() -> None:
     """M4: the count is ignored, later releases are no-ops, no buffer gets two owners."""
     pool = BufferPool(Fake())

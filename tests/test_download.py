@@ -138,6 +138,23 @@ def test_a_wait_may_be_bounded(adapter: GPUDevice) -> None:
     assert handle.numpy()[3, 3] == 600.0
 
 
+def test_back_pressure_has_no_timeout(adapter: GPUDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An op that waits for room in the queue is not left half done."""
+    import gpu_backend.submission as submission
+
+    now = iter(range(0, 10**9, 1000))
+    monkeypatch.setattr(submission.time, "monotonic", lambda: float(next(now)))
+    recorder = adapter.recorder
+    recorder.configure(max_recorded=1, max_in_flight=1, timeout=1)
+    try:
+        x = gb.array([1.0], device=adapter)
+        for _ in range(20):
+            x = gb.add(x, 1.0)
+    finally:
+        recorder.configure(max_recorded=1024, max_in_flight=8, timeout=None)
+    assert x.item() == 21.0
+
+
 LONG = """
 import numpy as np
 import gpu_backend as gb
