@@ -183,6 +183,7 @@ if __name__ == "__main__":
     print(child.exitcode)
     while not queue.empty():
         print(queue.get())
+    sys.stdout.flush()  # or the child would print it again
     child = os.fork()
     if not child:
         sys.exit(7)
