@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+import gc
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
 
 import gpu_backend as gb
+from gpu_backend import memory
 from gpu_backend.array import Array
 from gpu_backend.device import Device, GPUDevice
 from gpu_backend.ops.movement import fill
@@ -47,6 +49,19 @@ def device(request: pytest.FixtureRequest) -> Iterator[Device]:
     chosen: Device = request.getfixturevalue(request.param)
     with gb.default_device(chosen):
         yield chosen
+
+
+@pytest.fixture
+def limited(device: Device) -> Iterator[Callable[[int], None]]:
+    """Sets a limit of so many bytes above what is in use, lifted after the test."""
+
+    def limit(room: int) -> None:
+        gc.collect()
+        memory.trim(device)
+        memory.set_limit(memory.stats(device).in_use_bytes + room, device)
+
+    yield limit
+    memory.set_limit(None, device)
 
 
 def poison(storage: Storage, device: Device) -> None:
