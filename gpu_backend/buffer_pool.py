@@ -73,7 +73,7 @@ class BufferPool:
 
     ``epoch`` counts flushes, and ``has_pending`` tells whether work was recorded since the last. ``scopes`` holds what
     ``memory.scope`` opened, by thread. ``on_destroy`` is told of a buffer before it goes, ``on_pressure`` is to submit
-    and finish what is recorded, ``on_take`` is told of each lease, for tests that poison memory.
+    and finish what is recorded, ``on_take`` is told of what ``take`` gave, for tests that poison memory.
 
     ``limit`` bounds the reserved bytes. Without one, reserved bytes stay below twice the most that was ever in use:
     what was free longest goes first. What stays free for fifty flushes goes as well.

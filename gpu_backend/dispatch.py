@@ -132,6 +132,7 @@ class GPURecorder(Recorder):
         self.dispatches += 1
 
     def upload(self, storage: Storage, data: Bytes) -> None:
+        self._health.check()
         storage.check()
         # The queue would write before commands that are not submitted yet.
         if self._pool.has_pending and storage.buffer.recorded_in == self._pool.epoch:
@@ -148,6 +149,7 @@ class GPURecorder(Recorder):
                 self._submit([])  # wgpu keeps what is written until a submit
 
     def start_download(self, storage: Storage, nbytes: int) -> Download:
+        self._health.check()
         storage.check()
         self.downloads += 1
         staging = self._take_staging(nbytes + 16)

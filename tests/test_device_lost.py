@@ -156,6 +156,7 @@ import multiprocessing, os, sys
 import numpy as np
 import gpu_backend as gb
 from gpu_backend import memory
+from gpu_backend.array import write
 
 x = gb.array([1.0, 2.0])
 y = gb.add(x, 1.0)
@@ -164,11 +165,16 @@ def squares(n):
     return float(np.square(np.arange(n)).sum())
 
 def use(queue):
-    for f in (x.numpy, lambda: gb.add(x, 1.0), lambda: gb.array([1.0]), memory.trim, gb.reset_device):
+    zeros = np.zeros(2, np.float32)
+    uses = (x.numpy, lambda: gb.add(x, 1.0), lambda: gb.array([1.0]), memory.trim, gb.reset_device)
+    native = type(x.device.gpu.queue).write_buffer
+    type(x.device.gpu.queue).write_buffer = lambda *a: queue.put("the driver was touched")
+    for f in (*uses, lambda: write(x, zeros)):
         try:
             queue.put(f"no error: {f()}")
         except gb.DeviceLostError as error:
             queue.put(str(error)[:66])
+    type(x.device.gpu.queue).write_buffer = native
     queue.put(gb.add(gb.array([1.0], device="host"), 1.0).tolist())
     queue.put(repr(x)[:10])
 
@@ -199,8 +205,8 @@ def test_after_a_fork_numpy_works_and_our_arrays_raise(adapter: GPUDevice) -> No
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[:2] == ["[5.0, 14.0]", "0"]
-    assert lines[2:7] == ["this process was forked from one that had opened a GPU, whose devi"] * 5
-    assert lines[7:] == ["[2.0]", "Array(lost", "7", "[2.0, 3.0]"]
+    assert lines[2:8] == ["this process was forked from one that had opened a GPU, whose devi"] * 6
+    assert lines[8:] == ["[2.0]", "Array(lost", "7", "[2.0, 3.0]"]
 
 
 def run(program: str, **environment: str) -> subprocess.CompletedProcess[str]:
