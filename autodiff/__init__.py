@@ -14,12 +14,19 @@ from gpu_backend.device import default_device as default_device
 from gpu_backend.device import device as device
 from gpu_backend.device import reset_device as reset_device
 from gpu_backend.device import set_default_device as set_default_device
+from gpu_backend.errors import CaptureError as CaptureError
+from gpu_backend.errors import DivergenceError as DivergenceError
 
 from . import checkpoint as checkpoint
 from . import data as data
 from . import functional as functional
 from . import nn as nn
 from . import optim as optim
+from . import random as random
+from .compiled import CaptureWarning as CaptureWarning
+from .compiled import Compiled as Compiled
+from .compiled import CompiledStats as CompiledStats
+from .compiled import compiled as compiled
 from .errors import CheckpointError as CheckpointError
 from .errors import GradientError as GradientError
 from .gradients import gradient_check as gradient_check

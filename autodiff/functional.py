@@ -14,6 +14,7 @@ from gpu_backend import DtypeError, ShapeError, ops
 from gpu_backend.ops.loss import check_class_indices
 from gpu_backend.spec import Axis, DTypeLike
 
+from .random import draw
 from .tensor import Tensor, apply, apply_promoted, promoted, tensor
 
 # Elementwise.
@@ -178,6 +179,19 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, activation: st
     ``activation``: None, "relu", "tanh" or "sigmoid".
     """
     return apply(ops.linear, x, weight, bias, activation=activation)
+
+
+# Random.
+
+
+def dropout(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
+    """0 with probability ``p``, else x / (1 - p), from this thread's random numbers; x itself outside training."""
+    if not 0 <= p <= 1:
+        raise ValueError(f"dropout: a probability lies between 0 and 1, not {p}")
+    if not training or p == 0:
+        return x
+    numbers = draw(x.size, x.device)
+    return apply(ops.dropout, x, Tensor(numbers.pop("base")), p=p, **numbers)
 
 
 # Normalization and losses.

@@ -5,31 +5,35 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from gpu_backend import Array, Device, DType, DtypeError, Op, ShapeError, array, float32, full, ops
+from gpu_backend import Array, Device, DType, DtypeError, Op, ShapeError, array, float32, full
 from gpu_backend.array import Readback
+from gpu_backend.capture import active
 from gpu_backend.device import device as find_device
 from gpu_backend.device import same_device
 from gpu_backend.ops import update
 from gpu_backend.spec import DTypeLike, Scalar, Shape, as_scalar, result_type
 
 from .errors import GradientError
+from .in_place import InPlace
 from .operators import Operators
 from .tape import Entry, deliver, is_grad_enabled, walk
+from .trace import note_gradient
 
 
-class Tensor(Operators):
+class Tensor(InPlace, Operators):
     """An array that remembers how it was made, if a gradient was asked of what it was made from.
 
     ``requires_grad``: a gradient of this tensor, or of one it was made from, is wanted. ``grad``: after ``backward``,
     the gradient of a tensor that the user made. Comparison is elementwise, hashing is by identity.
     """
 
-    __slots__ = ("__weakref__", "_entry", "_grad", "_requires_grad", "array")
+    __slots__ = ("__weakref__", "_entry", "_grad", "_home", "_requires_grad", "array")
     __array_ufunc__ = None  # numpy arrays on the left of an operator leave it to us
 
     def __init__(self, array: Array, requires_grad: bool = False) -> None:
@@ -38,6 +42,7 @@ class Tensor(Operators):
         self.array = array
         self._requires_grad = requires_grad
         self._grad: Tensor | None = None
+        self._home: weakref.ref[Tensor] | None = None  # the gradient that plans write to
         self._entry: Entry | None = None
 
     # What it is.
@@ -84,10 +89,14 @@ class Tensor(Operators):
     @property
     def grad(self) -> Tensor | None:
         """The gradient that ``backward`` calls have summed up so far; None before the first. Assigned, it is copied."""
+        if active.capture is not None:
+            note_gradient(self, is_read=True)
         return self._grad
 
     @grad.setter
     def grad(self, value: Tensor | None) -> None:
+        if active.capture is not None:
+            note_gradient(self, is_read=False)
         if value is not None:
             self._check_gradient("grad", value)
             value = Tensor(update.persist(update.copy(value.array), "gradient"))
@@ -189,6 +198,8 @@ class Tensor(Operators):
 
     def prepare_gradient(self, gradient: Array, exclusive: bool) -> Array:
         """``gradient``, or a copy where ``grad`` could not keep its memory; called by the tape."""
+        if active.capture is not None:
+            note_gradient(self, is_read=True)
         if self._grad is not None:
             self._grad.array.storage.check()
         keeps = self._grad is not None or (exclusive and not gradient.storage.persistent)
@@ -250,71 +261,13 @@ class Tensor(Operators):
         if self._entry is not None:
             raise GradientError(f"{name}: this tensor is the result of an op; use detach()")
 
-    # In place. Not on the tape: allowed where nothing is recorded.
+    # What Operators and InPlace need of a tensor.
 
-    def copy_(self, source: Any) -> Tensor:
-        """Overwrite the elements with those of ``source``, which broadcasts; returns itself."""
-        self._forbid_recording("copy_", source)
-        goal = _as_operand(source, self)
-        made = full(self.shape, goal, self.dtype, self.device) if isinstance(goal, bool | int | float) else goal.array
-        made = made if made.dtype is self.dtype else ops.astype(made, dtype=self.dtype)
-        made = made if made.shape == self.shape else ops.broadcast_to(made, shape=self.shape)
-        update.assign(self.array, made)
-        return self
+    def _promoted(self, name: str, other: Any) -> tuple[Any, Any]:
+        return promoted(name, self, other)
 
-    def add_(self, other: Any) -> Tensor:
-        """self <- self + other; returns itself."""
-        return self._in_place("add_", ops.add, other)
-
-    def sub_(self, other: Any) -> Tensor:
-        """self <- self - other; returns itself."""
-        return self._in_place("sub_", ops.subtract, other)
-
-    def mul_(self, other: Any) -> Tensor:
-        """self <- self * other; returns itself."""
-        return self._in_place("mul_", ops.multiply, other)
-
-    def div_(self, other: Any) -> Tensor:
-        """self <- self / other; returns itself."""
-        return self._in_place("div_", ops.divide, other)
-
-    def zero_(self) -> Tensor:
-        """Set every element to 0; returns itself."""
-        return self.copy_(0)
-
-    def __iadd__(self, other: Any) -> Tensor:
-        return self._augmented("add_", ops.add, other)
-
-    def __isub__(self, other: Any) -> Tensor:
-        return self._augmented("sub_", ops.subtract, other)
-
-    def __imul__(self, other: Any) -> Tensor:
-        return self._augmented("mul_", ops.multiply, other)
-
-    def __itruediv__(self, other: Any) -> Tensor:
-        return self._augmented("div_", ops.divide, other)
-
-    def _augmented(self, name: str, op: Op, other: Any) -> Tensor:
-        """``self op= other``: in place, but a new tensor where the result belongs on the tape, as in ``total += loss``,
-        unless self is a leaf that wants a gradient."""
-        recorded = (isinstance(other, Tensor) and other._requires_grad) or self._entry is not None
-        if is_grad_enabled() and recorded and not (self._requires_grad and self._entry is None):
-            return apply_promoted(op, self, other)
-        return self._in_place(name, op, other)
-
-    def _in_place(self, name: str, op: Op, other: Any) -> Tensor:
-        self._forbid_recording(name, other)
-        a, b = promoted(op.name, self, other)
-        assert isinstance(a, Tensor)
-        made = op(a.array, b.array if isinstance(b, Tensor) else b)
-        if made.shape != self.shape or made.dtype is not self.dtype:
-            raise ShapeError(f"{name}: the result {made.shape} {made.dtype} does not fit {self.shape} {self.dtype}")
-        update.assign(self.array, made)
-        return self
-
-    def _forbid_recording(self, name: str, other: Any) -> None:
-        if is_grad_enabled() and (self.requires_grad or (isinstance(other, Tensor) and other.requires_grad)):
-            raise GradientError(f"{name}: in-place changes are not recorded; use them under no_grad() or on detach()")
+    def _as_operand(self, value: Any) -> Tensor | Scalar:
+        return _as_operand(value, self)
 
     def _apply(self, op: Op, *inputs: Any, **attributes: Any) -> Tensor:
         return apply(op, *inputs, **attributes)

@@ -24,8 +24,10 @@ from .device import default_device as default_device
 from .device import device as device
 from .device import reset_device as reset_device
 from .device import set_default_device as set_default_device
+from .errors import CaptureError as CaptureError
 from .errors import DeviceError as DeviceError
 from .errors import DeviceLostError as DeviceLostError
+from .errors import DivergenceError as DivergenceError
 from .errors import DtypeError as DtypeError
 from .errors import OutOfMemoryError as OutOfMemoryError
 from .errors import ReleasedBufferError as ReleasedBufferError

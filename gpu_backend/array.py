@@ -231,9 +231,15 @@ def array(
 def write(target: Array, elements: npt.NDArray[Any]) -> None:
     """Overwrite ``target``, where it lies, from the host with ``elements`` of its shape and type."""
     goal = target.device
-    stored = np.ascontiguousarray(elements, goal.storage_dtype(target.dtype))
+    stored = bytes_of(elements, goal)
     with goal.lock, overwriting(target) as memory:
-        goal.recorder.upload(memory.storage, stored.reshape(-1).view(np.uint8))
+        goal.recorder.upload(memory.storage, stored)
+
+
+def bytes_of(elements: npt.NDArray[Any], device: Device) -> Bytes:
+    """Elements of one of the types there are as they lie in a buffer of the device."""
+    stored = np.ascontiguousarray(elements, device.storage_dtype(_NATIVE[elements.dtype]))
+    return stored.reshape(-1).view(np.uint8)
 
 
 @contextmanager
@@ -244,6 +250,7 @@ def overwriting(target: Array) -> Iterator[Array]:
     the body raises, the elements are as they were. The version moves first, so that the tape notices half a write too.
     """
     target.storage.check()
+    target.device.recorder.claim(target.storage)
     target.storage.version += 1
     if not target.storage.shared:
         yield target

@@ -11,7 +11,6 @@ import gc
 import heapq
 import itertools
 import threading
-import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -38,6 +37,12 @@ class Allocator(Protocol):
 
     def destroy(self, memory: Any) -> None:
         """Give the memory back to the system."""
+
+
+class Scoped(Protocol):
+    """What is told of each lease that begins in its thread while it is open."""
+
+    def add(self, storage: Storage) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -72,8 +77,9 @@ class BufferPool:
     """Buffers of one device by size class, the lowest serial first, so that equal steps meet equal buffers.
 
     ``epoch`` counts flushes, and ``has_pending`` tells whether work was recorded since the last. ``scopes`` holds what
-    ``memory.scope`` opened, by thread. ``on_destroy`` is told of a buffer before it goes, ``on_pressure`` is to submit
-    and finish what is recorded, ``on_take`` is told of what ``take`` gave, for tests that poison memory.
+    ``memory.scope`` opened, and captures, by thread; ``revocations`` counts pinned buffers that were taken by force.
+    ``on_destroy`` is told of a buffer before it goes, ``on_pressure`` is to submit and finish what is recorded,
+    ``on_take`` is told of what ``take`` gave, for tests that poison memory.
 
     ``limit`` bounds the reserved bytes. Without one, reserved bytes stay below twice the most that was ever in use:
     what was free longest goes first. What stays free for fifty flushes goes as well.
@@ -91,7 +97,8 @@ class BufferPool:
         self.epoch = 0
         self.has_pending = False
         self.limit: int | None = None
-        self.scopes: dict[int, list[weakref.WeakSet[Storage]]] = {}
+        self.scopes: dict[int, list[Scoped]] = {}
+        self.revocations = 0
         self.on_take: Callable[[Storage], None] | None = None
         self.on_destroy: Callable[[Buffer], None] | None = None
         self.on_pressure: Callable[[], None] | None = None
@@ -165,7 +172,7 @@ class BufferPool:
         """``force_release`` of everything that is live and not persistent."""
         self.drain()
         for buffer in self._buffers.values():
-            if buffer.count and not buffer.persistent:
+            if buffer.count and not buffer.persistent and not buffer.pins:
                 self._give_back(buffer)
 
     def trim(self) -> None:
@@ -198,8 +205,15 @@ class BufferPool:
 
     def note(self, storage: Storage) -> None:
         """Enter a new lease in the scopes that are open in this thread."""
-        for made in self.scopes.get(threading.get_ident(), ()):
-            made.add(storage)
+        for scope in self.scopes.get(threading.get_ident(), ()):
+            scope.add(storage)
+
+    def end_scope(self, scope: Scoped) -> None:
+        """Tell a scope of this thread of no more leases."""
+        thread = threading.get_ident()
+        self.scopes[thread] = [other for other in self.scopes[thread] if other is not scope]
+        if not self.scopes[thread]:
+            del self.scopes[thread]
 
     def drain(self) -> None:
         """Release what garbage collection noted."""
@@ -301,6 +315,9 @@ class BufferPool:
         buffer.generation += 1
         buffer.count = 0
         buffer.persistent = False
+        if buffer.pins:
+            buffer.pins = 0
+            self.revocations += 1
         buffer.free_since = self.epoch
         self.in_use_bytes -= buffer.nbytes
         heapq.heappush(self._free.setdefault(buffer.nbytes, []), (buffer.serial, buffer))

@@ -34,7 +34,8 @@ class Device:
     """What both kinds of device have.
 
     ``name`` and ``kind`` (``"hardware"``, ``"software"``, ``"host"``) tell what it is; ``pool`` holds its buffers,
-    ``recorder`` its pending work, ``lock`` is held for a whole op, so that threads may share a device.
+    ``recorder`` its pending work, ``lock`` is held for a whole op, so that threads may share a device. ``constants``
+    are small arrays that live as long as it does.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Device:
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.health = Health()
+        self.constants: dict[str, Any] = {}
 
     @property
     def summary(self) -> str:

@@ -8,15 +8,18 @@ Params of all recorded dispatches lie in one uniform arena, each in a slot of it
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from .buffer_pool import BufferPool
+from .capture import active, paused
+from .encoding import Part, Pass, Transfer
 from .errors import DeviceError, OutOfMemoryError, ShaderError
 from .health import Health
 from .pipeline import BindGroupCache, Kernel
-from .recorder import MAX_RECORDED, MAX_UPLOADED, Download, Recorder
+from .recorder import MAX_RECORDED, MAX_UPLOADED, READS, Download, Recorder
 from .shader import PARAMS_NBYTES
 from .storage import Buffer, Storage
 from .submission import Bytes, Read, open_submissions
@@ -55,11 +58,10 @@ class GPURecorder(Recorder):
         self._slot = 0
         self._submitting = False
         self._arena = bytearray(MAX_RECORDED * PARAMS_NBYTES)
-        self._uniforms = gpu.create_buffer(
-            label="params arena", size=len(self._arena), usage=usage.UNIFORM | usage.COPY_DST
-        )
+        self._usage = usage
+        self._uniforms = self.create_uniforms("params arena", self._arena)
         fault = gpu.create_buffer(label="fault word", size=16, usage=usage.STORAGE | usage.COPY_SRC | usage.COPY_DST)
-        self._fault = Buffer(fault, 16, -1)
+        self.fault = Buffer(fault, 16, -1)
         self._fault_raised_at = 0
         self._error = wgpu.GPUError
         self._staging: list[Any] = []
@@ -76,6 +78,11 @@ class GPURecorder(Recorder):
         # The hot path of the whole library: every line here runs once per dispatch.
         if self._health.ended:
             self._health.check()
+        capture = active.capture
+        if capture is not None and groups:
+            for name in kernel.storage_names:
+                if name in arguments:
+                    self.claim(arguments[name].storage)
         pool = self._pool
         buffers: list[Buffer] = []
         key = [kernel.layout_number]
@@ -84,7 +91,7 @@ class GPURecorder(Recorder):
                 raise KeyError
             for name in kernel.storage_names:
                 if name == "fault":
-                    buffer = self._fault
+                    buffer = self.fault
                 else:
                     storage = arguments[name].storage
                     buffer = storage.buffer
@@ -130,17 +137,27 @@ class GPURecorder(Recorder):
                 commands.append((kernel, group, offset, x, y))
                 break
         self.dispatches += 1
+        if capture is not None and capture is active.capture:
+            capture.dispatch(kernel, arguments, numbers, (x, y), work)
+
+    def move(self, storage: Storage) -> None:
+        with paused():
+            fresh = self._pool.take(storage.buffer.nbytes, storage.label, storage.shape)
+            self._submit([Transfer(storage.buffer.memory, fresh.buffer.memory, 0, fresh.buffer.nbytes)])
+            storage.adopt(fresh)
 
     def upload(self, storage: Storage, data: Bytes) -> None:
         self._health.check()
         storage.check()
+        if active.capture is not None:
+            active.capture.upload(self, storage, data)
         # The queue would write before commands that are not submitted yet.
         if self._pool.has_pending and storage.buffer.recorded_in == self._pool.epoch:
             self.flush()
         for start in range(0, data.nbytes, MAX_UPLOADED):
             piece = data[start : start + MAX_UPLOADED]
             try:
-                self._gpu.queue.write_buffer(storage.buffer.memory, start, piece)
+                self.submissions.write(storage.buffer.memory, start, piece, piece.nbytes)
             except self._error as error:
                 self._health.raise_if_lost(error)
                 raise OutOfMemoryError(f"no memory to upload {piece.nbytes} bytes of {storage}: {error}") from error
@@ -151,10 +168,12 @@ class GPURecorder(Recorder):
     def start_download(self, storage: Storage, nbytes: int) -> Download:
         self._health.check()
         storage.check()
+        if active.capture is not None:
+            active.capture.abandon(READS)
         self.downloads += 1
         staging = self._take_staging(nbytes + 16)
-        copies = [(self._fault.memory, 0, 16)] + [(storage.buffer.memory, 16, nbytes)] * bool(nbytes)
-        self._submit([(source, staging, at, size) for source, at, size in copies])
+        copies = [(self.fault.memory, 0, 16)] + [(storage.buffer.memory, 16, nbytes)] * bool(nbytes)
+        self._submit([Transfer(source, staging, at, size) for source, at, size in copies])
         with self._health.watch():
             read = self.submissions.read(staging, nbytes + 16)
         return Download(lambda: self._finish_download(read), lambda: bool(self._health.ended) or read.done)
@@ -169,8 +188,8 @@ class GPURecorder(Recorder):
         with self._health.watch():
             self.submissions.wait(self.submissions.count, self.timeout)
 
-    def _submit(self, copies: list[tuple[Any, Any, int, int]]) -> None:
-        """Submit the recorded dispatches, then copies (source, target, offset in the target, bytes).
+    def _submit(self, parts: Sequence[Part]) -> None:
+        """Submit the recorded dispatches, then ``parts``.
 
         What cannot be encoded is dropped with the error that says why. An interruption before the submit drops nothing.
         """
@@ -182,17 +201,17 @@ class GPURecorder(Recorder):
         self._submitting = True
         try:
             with self._health.watch():
-                self._submit_alone(copies)
+                self._submit_alone(parts)
         finally:
             self._submitting = False
 
-    def _submit_alone(self, copies: list[tuple[Any, Any, int, int]]) -> None:
+    def _submit_alone(self, parts: Sequence[Part]) -> None:
+        recorded = self._commands
         try:
-            encoder = self._gpu.create_command_encoder(label=f"flush {self.flushes}")
-            self._encode(encoder)
-            for source, target, at, nbytes in copies:
-                encoder.copy_buffer_to_buffer(source, 0, target, at, nbytes)
-            finished = encoder.finish(label=f"flush {self.flushes}")
+            if recorded:
+                self.submissions.write(self._uniforms, 0, self._arena, len(recorded) * PARAMS_NBYTES)
+                parts = [Pass(recorded), *parts]
+            finished = self.submissions.encoding.encode(parts, f"flush {self.flushes}")
         except Exception as error:
             dropped = self._slot
             self._forget_commands()
@@ -213,21 +232,25 @@ class GPURecorder(Recorder):
     def _forget_commands(self) -> None:
         self._commands, self._slot, self._work, self._uploaded = [], 0, 0, 0
 
-    def _encode(self, encoder: Any) -> None:
-        """The recorded dispatches in one pass, their Params in the arena."""
-        commands = self._commands
-        if not commands:
-            return
-        self._gpu.queue.write_buffer(self._uniforms, 0, self._arena, 0, len(commands) * PARAMS_NBYTES)
-        compute = encoder.begin_compute_pass(label=f"flush {self.flushes}")
-        last = None
-        for kernel, group, offset, x, y in commands:
-            if kernel is not last:
-                compute.set_pipeline(kernel.pipeline)
-                last = kernel
-            compute.set_bind_group(0, group, (offset,) if kernel.uniform_number is not None else ())
-            compute.dispatch_workgroups(x, y)
-        compute.end()
+    def flush_if_full(self, work: int) -> None:
+        """Submit what is recorded, if so much more work would pass the budget of a submit."""
+        self._health.check()
+        if self._work + work > self.work_budget:
+            self.flush()
+
+    def submit_parts(self, parts: Sequence[Part], dispatches: int) -> None:
+        """Submit what is recorded, and after it ``parts``."""
+        self._health.check()
+        self._submit(parts)
+        self.dispatches += dispatches
+
+    def create_uniforms(self, label: str, content: bytes | bytearray) -> Any:
+        """A uniform buffer with this content."""
+        usage = self._usage.UNIFORM | self._usage.COPY_DST
+        with self._health.watch():
+            uniforms = self._gpu.create_buffer(label=label, size=len(content), usage=usage)
+            self._gpu.queue.write_buffer(uniforms, 0, content)
+        return uniforms
 
     def _take_staging(self, nbytes: int) -> Any:
         for index, staging in enumerate(self._staging):
@@ -259,7 +282,7 @@ class GPURecorder(Recorder):
         fault = content[:16].view(np.uint32)
         if fault[0] and read.number > self._fault_raised_at:
             self._fault_raised_at = self.submissions.count  # reads that are under way would tell the same again
-            self._gpu.queue.write_buffer(self._fault.memory, 0, bytes(16))
+            self._gpu.queue.write_buffer(self.fault.memory, 0, bytes(16))
             source = self._fault_sources[int(fault[0]) - 1]
             index, extent = int(fault[1].astype(np.int32)), int(fault[2])
             raise IndexError(f"{source}: index {index} is out of range for {extent}")

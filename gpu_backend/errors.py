@@ -19,6 +19,14 @@ class DeviceLostError(DeviceError):
     """The device is gone, and with it every array on it. ``gpu_backend.reset_device()`` opens a fresh one."""
 
 
+class CaptureError(RuntimeError):
+    """A function cannot be captured: it does something that a replay of its dispatches would not do."""
+
+
+class DivergenceError(RuntimeError):
+    """Two ways to compute the same thing gave different results. The text names the first difference."""
+
+
 class ReleasedBufferError(RuntimeError):
     """An array is used whose buffer was released, or one is released a second time."""
 

@@ -152,17 +152,15 @@ def scope(of: str | Device | None = None) -> Iterator[Scope]:
     are persistent and stay.
     """
     target = device(of)
-    pool, thread = target.pool, threading.get_ident()
+    pool = target.pool
     made = Scope(pool)
     with target.lock:
-        pool.scopes.setdefault(thread, []).append(made._made)
+        pool.scopes.setdefault(threading.get_ident(), []).append(made._made)
     try:
         yield made
     finally:
         with target.lock:
-            pool.scopes[thread].remove(made._made)
-            if not pool.scopes[thread]:
-                del pool.scopes[thread]
+            pool.end_scope(made._made)
             made._end()
 
 

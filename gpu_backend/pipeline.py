@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Iterable, Mapping
@@ -23,6 +24,7 @@ class Kernel:
     __slots__ = (
         "arguments",
         "field_names",
+        "fields",
         "invocations",
         "label",
         "layout",
@@ -57,6 +59,7 @@ class Kernel:
         self.storage_numbers = tuple(binding.number for binding in storage)
         self.writable = tuple(binding.writable for binding in storage)
         self.uniform_number = next((binding.number for binding in bindings if binding.is_uniform), None)
+        self.fields = shader.params.fields
         self.field_names = tuple(field.name for field in shader.params.fields)
         self.vector_fields = frozenset(field.name for field in shader.params.fields if field.count > 1)
         self.packing = shader.params.packing
@@ -71,6 +74,11 @@ class Kernel:
             else:
                 numbers.append(arguments[name])
         return numbers
+
+    def numbers(self, params: bytes) -> dict[str, Any]:
+        """Packed Params by name; vectors as tuples."""
+        rest = iter(self.packing.unpack(params))
+        return {f.name: next(rest) if f.count == 1 else tuple(itertools.islice(rest, f.count)) for f in self.fields}
 
     def complain(self, given: Iterable[str]) -> ShaderError:
         """What is wrong with a call that gave these names."""
@@ -171,6 +179,18 @@ def _buffer_type(binding: Binding) -> str:
     return "storage" if binding.writable else "read-only-storage"
 
 
+def bind(gpu: Any, kernel: Kernel, buffers: list[Buffer], uniforms: Any) -> Any:
+    """A bind group that gives ``kernel`` these buffers, and a window into ``uniforms`` if it has Params."""
+    entries: list[dict[str, Any]] = [
+        {"binding": number, "resource": {"buffer": buffer.memory, "offset": 0, "size": buffer.nbytes}}
+        for number, buffer in zip(kernel.storage_numbers, buffers, strict=True)
+    ]
+    if kernel.uniform_number is not None:
+        window = {"buffer": uniforms, "offset": 0, "size": PARAMS_NBYTES}
+        entries.append({"binding": kernel.uniform_number, "resource": window})
+    return gpu.create_bind_group(label=kernel.label, layout=kernel.layout, entries=entries)
+
+
 class BindGroupCache:
     """Bind groups of one device by layout and buffers; a destroyed buffer takes its bind groups along."""
 
@@ -199,15 +219,7 @@ class BindGroupCache:
         self.misses += 1
         if len(self._groups) >= self.CAPACITY:
             self._forget(next(iter(self._groups)))
-        entries: list[dict[str, Any]] = [
-            {"binding": number, "resource": {"buffer": buffer.memory, "offset": 0, "size": buffer.nbytes}}
-            for number, buffer in zip(kernel.storage_numbers, buffers, strict=True)
-        ]
-        if kernel.uniform_number is not None:
-            window = {"buffer": uniforms, "offset": 0, "size": PARAMS_NBYTES}
-            entries.append({"binding": kernel.uniform_number, "resource": window})
-        group = self._gpu.create_bind_group(label=kernel.label, layout=kernel.layout, entries=entries)
-        self._groups[key] = group
+        group = self._groups[key] = bind(self._gpu, kernel, buffers, uniforms)
         self._holders[key] = buffers
         for buffer in buffers:
             buffer.bind_group_keys.add(key)

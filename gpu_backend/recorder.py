@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .buffer_pool import BufferPool
+from .capture import active
 from .errors import DeviceError
 from .pipeline import Kernel
 from .storage import Storage
@@ -17,6 +18,7 @@ from .submission import Bytes
 MAX_RECORDED = 1024
 MAX_IN_FLIGHT = 8
 MAX_UPLOADED = 2**26
+READS = "it reads elements on the host, and what it does with them could not be repeated"
 # By kind of device, in bytes of the buffers that dispatches refer to, or multiply-adds where a kernel says so. A submit
 # of that much takes 0.3 seconds on lavapipe of Mesa 25, 1.3 on that of Mesa 22; a GPU is a hundred times as fast. An
 # operating system resets a GPU that is busy for two.
@@ -24,7 +26,7 @@ WORK_BUDGET = {"software": 2**30, "hardware": 2**32, "host": 2**30}
 
 
 class Recorder:
-    """Notes work for one device; counts dispatches, flushes and downloads.
+    """Notes work for one device; counts dispatches, flushes, downloads and host calls.
 
     At most ``max_recorded`` dispatches and work of ``work_budget`` wait for a flush, at most ``max_uploaded`` bytes for
     a submit, at most ``max_in_flight`` submits are under way; ``synchronize`` and reads wait ``timeout`` seconds, None
@@ -37,6 +39,7 @@ class Recorder:
         self.dispatches = 0
         self.flushes = 0
         self.downloads = 0
+        self.host_calls = 0
         self.max_recorded = MAX_RECORDED
         self.max_in_flight = MAX_IN_FLIGHT
         self.max_uploaded = MAX_UPLOADED
@@ -82,6 +85,15 @@ class Recorder:
         for first in range(0, groups, each or 1):
             count = min(each, groups - first)
             self.record(kernel, count, work * count // groups, first_group=first, **arguments)
+
+    def claim(self, storage: Storage) -> None:
+        """Call before memory is shared, moved or changed: a capture of this thread pins what it did not make."""
+        if active.capture is not None:
+            active.capture.claim(self, storage)
+
+    def move(self, storage: Storage) -> None:
+        """Give a storage that shares its buffer one of its own, with the same elements, outside any capture."""
+        raise NotImplementedError
 
     def upload(self, storage: Storage, data: Bytes) -> None:
         """Write ``data`` to the start of the storage, after the work recorded so far."""
@@ -149,11 +161,14 @@ class HostRecorder(Recorder):
         raise DeviceError(f"{kernel.label}: the host device runs numpy twins, not kernels")
 
     def upload(self, storage: Storage, data: Bytes) -> None:
+        self.claim(storage)
         storage.check()
         storage.buffer.memory[: data.nbytes] = data
 
     def start_download(self, storage: Storage, nbytes: int) -> Download:
         storage.check()
+        if active.capture is not None:
+            active.capture.abandon(READS)
         self.downloads += 1
         self._pool.flushed()  # nothing waits here; free buffers age by reads
         copy: Bytes = storage.buffer.memory[:nbytes].copy()

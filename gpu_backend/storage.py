@@ -16,6 +16,7 @@ class Lender(Protocol):
 
     finalized: deque[tuple[Buffer, int]]
     scopes: Any
+    revocations: int
 
     def note(self, storage: Storage) -> None:
         """Enter a new lease in the scopes that are open in this thread; called if there are any."""
@@ -28,7 +29,8 @@ class Buffer:
     """One GPU buffer of a size class.
 
     ``count`` leases are on it; ``generation`` moves on each time it goes back to the pool. ``label`` and ``shape`` are
-    those of its first lease, ``persistent`` buffers (parameters, gradients, optimizer state) have one lease alone.
+    those of its first lease, ``persistent`` buffers (parameters, gradients, optimizer state) have one lease alone, and
+    so have those with ``pins``, the number of plans that meet them.
     ``recorded_in`` is the epoch of the last recorded work that refers to it, ``free_since`` that of its return.
     """
 
@@ -41,6 +43,7 @@ class Buffer:
         "memory",
         "nbytes",
         "persistent",
+        "pins",
         "recorded_in",
         "serial",
         "shape",
@@ -55,6 +58,7 @@ class Buffer:
         self.recorded_in = -1
         self.free_since = 0
         self.persistent = False
+        self.pins = 0
         self.label = ""
         self.shape: Shape = ()
         self.bind_group_keys: set[tuple[int, ...]] = set()
@@ -95,7 +99,7 @@ class Storage:
     @property
     def persistent(self) -> bool:
         """Whether the memory stays where it is, and is spared by ``scope`` and ``reclaim``."""
-        return self.buffer.persistent and self.generation == self.buffer.generation
+        return (self.buffer.persistent or self.buffer.pins > 0) and self.generation == self.buffer.generation
 
     @property
     def shared(self) -> bool:

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from .encoding import NativeEncoding, PublicEncoding
 from .errors import DeviceError
 
 Bytes = npt.NDArray[np.uint8]
@@ -43,6 +44,7 @@ class Submissions:
     """Submits of one device by number, from 1 on."""
 
     kind = ""
+    encoding: PublicEncoding | NativeEncoding
 
     def __init__(self, gpu: Any) -> None:
         self._gpu = gpu
@@ -54,7 +56,11 @@ class Submissions:
         raise NotImplementedError
 
     def submit(self, commands: Any) -> int:
-        """Hand a command buffer to the queue; its number."""
+        """Hand a command buffer that ``encoding`` made to the queue; its number."""
+        raise NotImplementedError
+
+    def write(self, target: Any, offset: int, data: Bytes | bytearray, nbytes: int) -> None:
+        """Write the first ``nbytes`` of ``data`` into a buffer, before the next submit."""
         raise NotImplementedError
 
     def wait(self, number: int, timeout: float | None) -> None:
@@ -78,6 +84,7 @@ class PublicSubmissions(Submissions):
         import wgpu
 
         super().__init__(gpu)
+        self.encoding = PublicEncoding(gpu)
         usage = wgpu.BufferUsage.MAP_READ | wgpu.BufferUsage.COPY_DST
         self._fence = gpu.create_buffer(label="fence", size=16, usage=usage)
         self._mapping: Any = None
@@ -91,6 +98,9 @@ class PublicSubmissions(Submissions):
         self._gpu.queue.submit([commands])
         self.count += 1
         return self.count
+
+    def write(self, target: Any, offset: int, data: Bytes | bytearray, nbytes: int) -> None:
+        self._gpu.queue.write_buffer(target, offset, data, 0, nbytes)
 
     def wait(self, number: int, timeout: float | None) -> None:
         while number > self._done:
@@ -148,7 +158,9 @@ class NativeSubmissions(Submissions):
 
         self._ffi, self._lib, self._calls = ffi, lib, libf
         self._device, self._queue = gpu._internal, gpu.queue._internal
+        self.encoding: NativeEncoding = NativeEncoding(gpu)
         self._submit = libf.wgpuQueueSubmitForIndex
+        self._write = libf.wgpuQueueWriteBuffer
         self._waiting: deque[tuple[int, Any]] = deque()
         self._probe = gpu.create_buffer(label="probe", size=16, usage=COPY_DST)
         _mapped_callback(ffi)
@@ -160,10 +172,16 @@ class NativeSubmissions(Submissions):
         return len(self._waiting)
 
     def submit(self, commands: Any) -> int:
-        index = self._submit(self._queue, 1, self._ffi.new("WGPUCommandBuffer[]", [commands._internal]))
+        try:
+            index = self._submit(self._queue, 1, self._ffi.new("WGPUCommandBuffer[]", [commands]))
+        finally:
+            self.encoding.release(commands)
         self.count += 1
         self._waiting.append((self.count, self._ffi.new("WGPUSubmissionIndex *", index)))
         return self.count
+
+    def write(self, target: Any, offset: int, data: Bytes | bytearray, nbytes: int) -> None:
+        self._write(self._queue, target._internal, offset, self._ffi.from_buffer(data), nbytes)
 
     def wait(self, number: int, timeout: float | None) -> None:
         # One submit after the other: between two of them Python sees a Ctrl-C.

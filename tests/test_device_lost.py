@@ -241,12 +241,12 @@ def test_what_wgpu_refuses_is_an_exception_and_the_next_op_works(adapter: GPUDev
 
     x = gb.array(np.ones(8, np.float32), device=adapter)
     y = gb.empty(8, device=adapter)
-    kernel = adapter.kernel("update", "accumulate")
+    kernel = adapter.kernel("gradient", "accumulate")
     dropped = gb.empty(3000, device=adapter)
     adapter.recorder.flush()
     adapter.recorder.max_groups_per_axis = 10**6
     try:
-        adapter.recorder.record(kernel, 70_000, x=dropped, y=y, size=8, slot=0)
+        adapter.recorder.record(kernel, 70_000, x=dropped, y=y, size=8, first=0, bound=0.0)
         del dropped
         with pytest.raises(DeviceError, match=r"(?s)flush \d+ was refused, 1 dispatch dropped.*65535"):
             adapter.recorder.flush()

@@ -181,7 +181,7 @@ def test_a_read_in_the_middle_of_recording_loses_and_repeats_nothing(adapter: GP
     """As a signal handler does that saves a checkpoint: the dispatch at hand goes to the list that is current then."""
     x = gb.array([1.0, 2.0], device=adapter)
     other = gb.add(gb.array([5.0], device=adapter), 1.0)
-    kernel = adapter.kernel("update", "accumulate")
+    kernel = adapter.kernel("gradient", "accumulate")
     y = gb.full((2,), 0.0, device=adapter)
     packing, reads = kernel.packing, []
 
@@ -194,10 +194,10 @@ def test_a_read_in_the_middle_of_recording_loses_and_repeats_nothing(adapter: GP
 
     kernel.packing = Interrupting()
     try:
-        adapter.recorder.record(kernel, 1, x=x, y=y, size=2, slot=0)
+        adapter.recorder.record(kernel, 1, x=x, y=y, size=2, first=0, bound=0.0)
     finally:
         kernel.packing = packing
-    adapter.recorder.record(kernel, 1, x=x, y=y, size=2, slot=0)
+    adapter.recorder.record(kernel, 1, x=x, y=y, size=2, first=0, bound=0.0)
     assert reads == [6.0]
     assert y.tolist() == [2.0, 4.0]
 
@@ -246,9 +246,9 @@ def test_arrays_of_another_device_are_refused(adapter: GPUDevice, host: Device) 
     """Serial numbers of two pools are alike; the recorder looks at the pool itself."""
     here = gb.array(np.ones(4, np.float32), device=adapter)
     there = gb.array(np.ones(4, np.float32), device=host)
-    kernel = adapter.kernel("update", "accumulate")
+    kernel = adapter.kernel("gradient", "accumulate")
     with pytest.raises(DeviceError, match=r"accumulate.*: x is on another device"):
-        adapter.recorder.record(kernel, 1, x=there, y=here, size=4, slot=0)
+        adapter.recorder.record(kernel, 1, x=there, y=here, size=4, first=0, bound=0.0)
     with pytest.raises(DeviceError, match="meets arrays on the host"):
         here.host()
 
@@ -256,9 +256,9 @@ def test_arrays_of_another_device_are_refused(adapter: GPUDevice, host: Device) 
 def test_params_that_do_not_fit_are_named(adapter: GPUDevice) -> None:
     x = gb.array(np.ones(4, np.float32), device=adapter)
     y = gb.empty((4,), device=adapter)
-    kernel = adapter.kernel("update", "accumulate")
+    kernel = adapter.kernel("gradient", "accumulate")
     with pytest.raises(ShaderError, match="these Params do not fit"):
-        adapter.recorder.record(kernel, 1, x=x, y=y, size=-1, slot=0)
+        adapter.recorder.record(kernel, 1, x=x, y=y, size=-1, first=0, bound=0.0)
 
 
 @pytest.mark.no_poison

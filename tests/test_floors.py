@@ -16,6 +16,7 @@ FLOORS = [
     ["gpu_backend.errors", "gpu_backend.spec"],
     [
         "gpu_backend.adapter",
+        "gpu_backend.encoding",
         "gpu_backend.health",
         "gpu_backend.submission",
         "gpu_backend.storage",
@@ -23,28 +24,38 @@ FLOORS = [
     ],
     ["gpu_backend.buffer_pool"],
     ["gpu_backend.pipeline"],
+    ["gpu_backend.capture"],
     ["gpu_backend.recorder"],
     ["gpu_backend.dispatch"],
     ["gpu_backend.device"],
     ["gpu_backend.array", "gpu_backend.install"],
+    ["gpu_backend.plan"],
     ["gpu_backend.op"],
     ["gpu_backend.ops"],
     ["gpu_backend.memory"],
     ["gpu_backend"],
     # The gradient line: below it no Tensor, no tape.
-    ["autodiff.errors", "autodiff.random"],
+    ["autodiff.errors", "autodiff.freeze"],
+    ["autodiff.trace"],
     ["autodiff.tape", "autodiff.operators"],
+    ["autodiff.in_place"],
     ["autodiff.tensor"],
+    ["autodiff.random"],
     ["autodiff.functional"],
     ["autodiff.gradients", "autodiff.nn", "autodiff.data"],
     ["autodiff.optim"],
+    ["autodiff.signature"],
+    ["autodiff.call", "autodiff.explain", "autodiff.verify"],
+    ["autodiff.compiled"],
     ["autodiff.checkpoint"],
     ["autodiff.trainer"],
     ["autodiff.recipes"],
     ["autodiff"],
     ["autodiff.cli"],
 ]
-IMPORTS_WGPU = {f"gpu_backend.{room}" for room in ("adapter", "device", "dispatch", "health", "pipeline", "submission")}
+IMPORTS_WGPU = {
+    f"gpu_backend.{room}" for room in ("adapter", "device", "dispatch", "encoding", "health", "pipeline", "submission")
+}
 
 MODULES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path

@@ -19,7 +19,7 @@ from autodiff import nn
 from gpu_backend import Device, OutOfMemoryError, ReleasedBufferError, memory
 from gpu_backend.array import write
 from gpu_backend.device import GPUDevice
-from gpu_backend.ops import update
+from gpu_backend.ops import optimizer, update
 
 pytestmark = pytest.mark.no_poison
 
@@ -187,7 +187,8 @@ def test_a_clone_is_copied_when_either_is_written(writer: str, which: str, devic
         update.copy_into(target.array, gb.array([4.0, 4.0]))
     else:
         hyper, progress = gb.array([1.0, 0.0, 1.0, 0.0, 0.0]), gb.full((1, 3), 0.0)
-        update.sgd_update(target.array, gb.array([1.0, 1.0]), None, hyper, progress, 0)
+        verdict = gb.array(np.array([1, 0], np.uint32))
+        optimizer.sgd_update(target.array, gb.array([1.0, 1.0]), None, hyper, progress, 0, verdict)
     assert other.tolist() == [1.0, 2.0]
     assert target.tolist() != [1.0, 2.0]
     assert y.array.storage.buffer is not x.array.storage.buffer

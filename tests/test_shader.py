@@ -124,7 +124,7 @@ def test_bindings_belong_to_the_entry_points_that_use_them() -> None:
 def test_faults_in_a_text_are_named() -> None:
     with pytest.raises(ShaderError, match=r"unary: no entry point 'main'; there are forward, backward"):
         shader.load("unary").entry("main")
-    with pytest.raises(FileNotFoundError, match="no shader 'nothing'; there are binary"):
+    with pytest.raises(FileNotFoundError, match="no shader 'nothing'; there are adam, binary"):
         shader.load("nothing")
     with pytest.raises(ShaderError, match=r"Params.direction: vec3<f32> is no number"):
         shader.parse("bad", "struct Params { direction: vec3<f32>, }")
@@ -179,9 +179,9 @@ def test_a_call_with_wrong_names_says_which(adapter: GPUDevice) -> None:
 
 def test_a_written_buffer_may_not_be_bound_twice(adapter: GPUDevice) -> None:
     x = gb.array(np.ones(4, np.float32), device=adapter)
-    kernel = adapter.kernel("update", "accumulate")
+    kernel = adapter.kernel("gradient", "accumulate")
     with pytest.raises(ShaderError, match="y is written and bound a second time"):
-        adapter.recorder.record(kernel, 1, x=x, y=x, size=4, slot=0)
+        adapter.recorder.record(kernel, 1, x=x, y=x, size=4, first=0, bound=0.0)
 
 
 def test_a_broken_shader_shows_its_lines_and_the_next_op_works(adapter: GPUDevice) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from gpu_backend import Device
 from gpu_backend.ops.elementwise import ACTIVATIONS
 
@@ -39,10 +37,8 @@ class Linear(Module):
         self.out_features = out_features
         self.activation = activation
         bound = 1 / math.sqrt(in_features)
-        uniform = random.generator().uniform
-        weight = uniform(-bound, bound, (out_features, in_features)).astype(np.float32)
-        self.weight = Parameter(weight, device, "weight")
-        self.bias = Parameter(uniform(-bound, bound, out_features).astype(np.float32), device, "bias") if bias else None
+        self.weight = Parameter(random.host_uniform(-bound, bound, (out_features, in_features)), device, "weight")
+        self.bias = Parameter(random.host_uniform(-bound, bound, out_features), device, "bias") if bias else None
 
     def forward(self, x: Tensor) -> Tensor:
         return linear(x, self.weight, self.bias, self.activation)

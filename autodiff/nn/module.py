@@ -9,11 +9,14 @@ import numpy as np
 
 from gpu_backend import Array, Device, DtypeError
 from gpu_backend.array import host_elements, write
+from gpu_backend.capture import active
 from gpu_backend.device import device as find_device
 from gpu_backend.ops.update import persist
 
 from ..errors import CheckpointError
+from ..freeze import Identified
 from ..tensor import Tensor, tensor
+from ..trace import Mutations, note_attribute, note_module
 
 
 class Parameter(Tensor):
@@ -29,7 +32,7 @@ class Parameter(Tensor):
         super().__init__(persist(made, label), requires_grad=True)
 
 
-class Module:
+class Module(Identified):
     """Base of every layer and model: set parameters and modules as attributes, write ``forward``, call the module.
 
     Lists, tuples and dicts of modules count as well. ``training`` tells layers which behave differently in training.
@@ -42,12 +45,15 @@ class Module:
         raise NotImplementedError(f"{type(self).__name__} has no forward")
 
     def __call__(self, *inputs: Any, **options: Any) -> Any:
+        if active.capture is not None:
+            note_module(self)
         return self.forward(*inputs, **options)
 
     def __setattr__(self, name: str, value: Any) -> None:
         replaces = isinstance(vars(self).get(name), Parameter) and isinstance(value, Tensor)
         if replaces and not isinstance(value, Parameter):
             raise TypeError(f"{type(self).__name__}.{name} is a parameter; change it in place under no_grad()")
+        note_attribute(self, name)
         super().__setattr__(name, value)
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
@@ -115,6 +121,7 @@ class Module:
     def to(self, device: str | Device) -> Module:
         """Move every parameter to a device, through the host; returns itself. Make optimizers afterwards."""
         goal = find_device(device)
+        Mutations.count += 1
         for parameter in self.parameters():
             if parameter.device is not goal:
                 moved = Parameter(parameter.array.to(goal), label=parameter.array.storage.label)

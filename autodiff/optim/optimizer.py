@@ -1,12 +1,13 @@
 """What every optimizer has: parameter groups, state on the device, the loop.
 
-The mathematics of one parameter stands in ``gpu_backend.ops.update``. State is allocated in the constructor and never
-moves. Hyper-parameters live in a buffer per group, written when they change; step counts live in a buffer that the
-device moves on, so nothing that changes between two steps is a constant of a recorded step.
+The mathematics of one parameter stands in ``gpu_backend.ops.optimizer``. State is allocated in the constructor and
+never moves. Hyper-parameters live in a buffer per group, written when they change; step counts live in a buffer that
+the device moves on, so nothing that changes between two steps is a constant of a captured step.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Any
@@ -15,26 +16,36 @@ import numpy as np
 
 from gpu_backend import Array, DeviceError, array, full
 from gpu_backend.array import write
-from gpu_backend.ops.update import PROGRESS, persist
+from gpu_backend.ops.gradient import judge
+from gpu_backend.ops.optimizer import PROGRESS
+from gpu_backend.ops.update import persist
 
 from ..errors import GradientError
+from ..freeze import Identified
 from ..nn.module import Parameter
+from ..trace import Trace, tracing
 
 Group = dict[str, Any]
 
 
-class Optimizer:
+class Optimizer(Identified):
     """Base of the optimizers. ``param_groups`` is a list of dicts with ``params`` and hyper-parameters, which may be
     changed between steps, as in PyTorch.
+
+    With ``skip_nonfinite`` a step in which any gradient has an element that is infinite or NaN changes nothing, moments
+    and step counts included: the device decides, without a read-back, and ``skipped_steps`` counts them.
     """
 
     name = ""
 
-    def __init__(self, params: Iterable[Parameter] | Iterable[Group], defaults: dict[str, Any]) -> None:
+    def __init__(
+        self, params: Iterable[Parameter] | Iterable[Group], defaults: dict[str, Any], skip_nonfinite: bool = False
+    ) -> None:
         given = list(params)
         if not given:
             raise ValueError(f"{self.name}: there are no parameters")
         groups: list[Group] = given if isinstance(given[0], dict) else [{"params": given}]  # type: ignore[assignment]
+        self.skip_nonfinite = skip_nonfinite
         self.param_groups: list[Group] = []
         self._states: list[_GroupState] = []
         seen: set[int] = set()
@@ -52,6 +63,10 @@ class Optimizer:
             self.check(complete)
             self.param_groups.append(complete)
             self._states.append(_GroupState(complete, self.hyper(complete), self.moments(complete)))
+        device = self._states[0].hyper.device
+        if any(state.hyper.device is not device for state in self._states):
+            raise DeviceError(f"{self.name}: the parameters are on several devices; make an optimizer for each")
+        self._verdict = persist(array(np.array([1, 0], np.uint32), device=device), "verdict")
 
     def check(self, group: Group) -> None:
         """ValueError for a hyper-parameter that makes no sense."""
@@ -65,13 +80,21 @@ class Optimizer:
         """How many arrays of state each parameter of the group has."""
         raise NotImplementedError
 
-    def advance(self, state: _GroupState, first: int, count: int) -> None:
+    def advance(self, state: _GroupState, hyper: Array, first: int, count: int) -> None:
         """Count one step more for a run of parameters."""
         raise NotImplementedError
 
-    def update(self, state: _GroupState, slot: int, parameter: Array, gradient: Array) -> None:
+    def update(
+        self, group: Group, state: _GroupState, hyper: Array, slot: int, parameter: Array, gradient: Array
+    ) -> None:
         """One step of one parameter."""
         raise NotImplementedError
+
+    @property
+    def skipped_steps(self) -> int:
+        """How many steps ``skip_nonfinite`` skipped so far; waits for the device."""
+        ok, skipped = self._verdict.numpy()
+        return int(skipped + 1 - ok)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Drop every gradient; the next backward starts from nothing. With ``set_to_none`` False, fill them with 0."""
@@ -84,26 +107,60 @@ class Optimizer:
 
     def step(self) -> None:
         """Move every parameter that has a gradient. GradientError if none has one."""
-        if not any(parameter.grad is not None for group in self.param_groups for parameter in group["params"]):
+        gradients = [[parameter.grad for parameter in group["params"]] for group in self.param_groups]
+        if not any(gradient is not None for row in gradients for gradient in row):
             raise GradientError(f"{self.name}.step: no parameter has a gradient; call backward() first")
         groups = list(zip(self.param_groups, self._states, strict=True))
         for group, state in groups:  # all of them, before any parameter moves
-            self.check(group)
-            if any(len(moments) < self.moments(group) for moments in state.moments):
-                raise ValueError(f"{self.name}: this option needs state that was not made at the start; make a new one")
-            if len(group["params"]) != len(state.moments):
-                raise ValueError(f"{self.name}: parameters were added or taken away; make a new optimizer")
-            if any(parameter.device is not state.hyper.device for parameter in group["params"]):
-                raise DeviceError(
-                    f"{self.name}: the parameters moved to another device; make a new optimizer after to()"
-                )
-        for group, state in groups:
-            state.write_hyper(self.hyper(group))
-            for first, count in _runs(group["params"]):
-                self.advance(state, first, count)
+            self._check_state(group, state)
+        trace = tracing()
+        if trace is not None:
+            trace.optimizer(self)
+        if self.skip_nonfinite:
+            judge([gradient.array for row in gradients for gradient in row if gradient is not None], self._verdict)
+        for (group, state), row in zip(groups, gradients, strict=True):
+            hyper = self._hyper_array(group, state, trace)
+            for first, count in _runs(row):
+                self.advance(state, hyper, first, count)
                 for slot in range(first, first + count):
-                    parameter = group["params"][slot]
-                    self.update(state, slot, parameter.array, parameter.grad.array)
+                    self.update(group, state, hyper, slot, group["params"][slot].array, row[slot].array)
+
+    def structure(self) -> tuple[Any, ...]:
+        """What decides which kernels a step records, and on which memory; a captured step compares it."""
+        groups = self.param_groups
+        return (
+            self.skip_nonfinite,
+            [self.kernel_options(group) for group in groups],
+            [[id(parameter) for parameter in group["params"]] for group in groups],
+            [[id(parameter.array.storage) for parameter in group["params"]] for group in groups],
+        )
+
+    def kernel_options(self, group: Group) -> tuple[Any, ...]:
+        """The options of a group that decide which kernels run, rather than what they read."""
+        return ()
+
+    def _check_state(self, group: Group, state: _GroupState) -> None:
+        self.check(group)
+        if any(len(moments) < self.moments(group) for moments in state.moments):
+            raise ValueError(f"{self.name}: this option needs state that was not made at the start; make a new one")
+        if len(group["params"]) != len(state.moments):
+            raise ValueError(f"{self.name}: parameters were added or taken away; make a new optimizer")
+        if any(parameter.device is not state.hyper.device for parameter in group["params"]):
+            raise DeviceError(f"{self.name}: the parameters moved to another device; make a new optimizer after to()")
+
+    def _hyper_array(self, group: Group, state: _GroupState, trace: Trace | None) -> Array:
+        """The hyper-parameters on the device: in a captured step, what the host writes before each replay."""
+        if trace is not None:
+            return trace.refreshed(functools.partial(self._checked_hyper, group, state), "hyper-parameters")
+        hyper = self.hyper(group)
+        if hyper != state.written:
+            write(state.hyper, np.array(hyper, np.float32))
+            state.written = hyper
+        return state.hyper
+
+    def _checked_hyper(self, group: Group, state: _GroupState) -> np.ndarray[Any, Any]:
+        self._check_state(group, state)
+        return np.array(self.hyper(group), np.float32)
 
 
 class _GroupState:
@@ -120,16 +177,11 @@ class _GroupState:
             for p in parameters
         ]
 
-    def write_hyper(self, hyper: tuple[float, ...]) -> None:
-        if hyper != self.written:
-            write(self.hyper, np.array(hyper, np.float32))
-            self.written = hyper
 
-
-def _runs(parameters: list[Parameter]) -> Iterator[tuple[int, int]]:
+def _runs(gradients: list[Any]) -> Iterator[tuple[int, int]]:
     """First slot and length of each run of parameters that have a gradient."""
     start = 0
-    for present, members in groupby(parameters, lambda parameter: parameter.grad is not None):
+    for present, members in groupby(gradients, lambda gradient: gradient is not None):
         count = len(list(members))
         if present:
             yield start, count

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gpu_backend import Array
-from gpu_backend.ops import update as kernels
+from gpu_backend.ops import optimizer as kernels
 
 from ..nn.module import Parameter
 from .optimizer import Group, Optimizer, _GroupState
@@ -26,6 +26,7 @@ class SGD(Optimizer):
         dampening: float = 0.0,
         weight_decay: float = 0.0,
         nesterov: bool = False,
+        skip_nonfinite: bool = False,
     ) -> None:
         defaults = {
             "lr": lr,
@@ -34,7 +35,7 @@ class SGD(Optimizer):
             "weight_decay": weight_decay,
             "nesterov": nesterov,
         }
-        super().__init__(params, defaults)
+        super().__init__(params, defaults, skip_nonfinite)
 
     def check(self, group: Group) -> None:
         for name in ("lr", "momentum", "weight_decay"):
@@ -55,11 +56,15 @@ class SGD(Optimizer):
     def moments(self, group: Group) -> int:
         return 1 if group["momentum"] else 0
 
-    def advance(self, state: _GroupState, first: int, count: int) -> None:
-        if state.moments[first]:  # only momentum asks for the first step
-            kernels.sgd_advance(state.progress, first, count)
+    def kernel_options(self, group: Group) -> tuple[bool]:
+        return (bool(group["momentum"]),)
 
-    def update(self, state: _GroupState, slot: int, parameter: Array, gradient: Array) -> None:
-        momentum = state.written[1]
-        velocity = state.moments[slot][0] if momentum else None
-        kernels.sgd_update(parameter, gradient, velocity, state.hyper, state.progress, slot)
+    def advance(self, state: _GroupState, hyper: Array, first: int, count: int) -> None:
+        if state.moments[first]:  # only momentum asks for the first step
+            kernels.sgd_advance(state.progress, first, count, self._verdict)
+
+    def update(
+        self, group: Group, state: _GroupState, hyper: Array, slot: int, parameter: Array, gradient: Array
+    ) -> None:
+        velocity = state.moments[slot][0] if group["momentum"] else None
+        kernels.sgd_update(parameter, gradient, velocity, hyper, state.progress, slot, self._verdict)

@@ -28,6 +28,7 @@ from .loss import cross_entropy
 from .matmul import linear, matmul
 from .movement import broadcast_to, clone, full, permute_dims, reshape
 from .normalization import log_softmax, softmax
+from .random import dropout
 from .reduction import max, mean, sum
 
 OPS: tuple[Op, ...] = (
@@ -62,6 +63,7 @@ OPS: tuple[Op, ...] = (
     softmax,
     log_softmax,
     cross_entropy,
+    dropout,
 )
 
 __all__ = [
@@ -72,6 +74,7 @@ __all__ = [
     "clone",
     "cross_entropy",
     "divide",
+    "dropout",
     "equal",
     "exp",
     "full",

@@ -1,0 +1,54 @@
+"""What a compiled function replays, as text."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from gpu_backend.capture import Copy, Dispatch
+from gpu_backend.plan import Plan
+
+from .trace import TracedPlan
+
+
+def explanation(name: str, traced: TracedPlan | None, eager_calls: Counter[str]) -> str:
+    """The kernels of a plan with shapes, bytes and numbers that are frozen; constants; why calls ran plainly."""
+    lines = [f"{name}: nothing captured"]
+    if traced is not None:
+        plan = traced.plan
+        encoding = plan.device.recorder.submissions.encoding.kind
+        lines = [
+            f"{name}: {plan.kernels} kernels, {plan.host_calls} host calls, {len(plan.segments)} submits, "
+            f"{plan.nbytes:,} bytes, encoded through {encoding} functions, replayed {traced.replays} times"
+        ]
+        lines += [*_commands(plan), *_constants(plan)]
+    lines += [f"plain calls: {count}, since {reason}" for reason, count in eager_calls.items()]
+    return "\n".join(lines)
+
+
+def _commands(plan: Plan) -> list[str]:
+    rows = [("", "kernel", "shapes", "bytes", "frozen numbers")]
+    for index, command in enumerate(plan.commands):
+        if isinstance(command, Dispatch):
+            label = command.kernel.label
+            arrays = zip(command.kernel.storage_names, command.shapes, strict=True)
+            shapes = ", ".join(f"{word} {shape}" for word, shape in arrays if word != "fault")
+            numbers = command.kernel.numbers(command.params)
+            frozen = ", ".join(f"{word} {value:g}" for word, value in numbers.items() if isinstance(value, float))
+            rows.append((str(index), label, shapes, f"{command.work:,}", frozen))
+        elif isinstance(command, Copy):
+            rows.append((str(index), "copy", "", f"{command.nbytes:,}", ""))
+        else:
+            rows.append((str(index), f"{command.label} on the host", "", "", ""))
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    return [
+        f"{a:>{widths[0]}}  {b:<{widths[1]}}  {c:<{widths[2]}}  {d:>{widths[3]}}  {e}".rstrip()
+        for a, b, c, d, e in rows
+    ]
+
+
+def _constants(plan: Plan) -> list[str]:
+    return [
+        f"constant of {constant.nbytes:,} bytes, uploaded when it was captured"
+        for content, constant in plan.constants.items()
+        if content not in plan.refreshed
+    ]

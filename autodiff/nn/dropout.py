@@ -1,0 +1,22 @@
+"""Dropout as a module."""
+
+from __future__ import annotations
+
+from .. import functional
+from ..tensor import Tensor
+from .module import Module
+
+
+class Dropout(Module):
+    """In training, each element is 0 with probability ``p``, else divided by 1 - p; otherwise x itself."""
+
+    def __init__(self, p: float = 0.5) -> None:
+        if not 0 <= p <= 1:
+            raise ValueError(f"Dropout: a probability lies between 0 and 1, not {p}")
+        self.p = p
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.dropout(x, self.p, self.training)
+
+    def extra_repr(self) -> str:
+        return f"p={self.p}"

@@ -1,0 +1,689 @@
+"""The compiled step: what other systems got wrong, C1 to C25 of the invariants; beside it the cases P-CS."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from compiled_helpers import Pair, batches, mlp, same
+from op_table import TABLE, Row, Sample
+
+import autodiff as ad
+import autodiff.functional as F
+import gpu_backend as gb
+from autodiff import CaptureError, CaptureWarning, nn, optim
+from autodiff.tensor import apply
+from gpu_backend import Op, ops
+from gpu_backend.array import allocate
+from gpu_backend.device import GPUDevice
+
+
+@pytest.fixture(autouse=True)
+def gpu(adapter: GPUDevice) -> Iterator[GPUDevice]:
+    """The adapter as the default device."""
+    with gb.default_device(adapter):
+        yield adapter
+
+
+def test_replay_moves_the_users_own_parameters() -> None:
+    """C1, P-CS03: live storage, never copies; six elements in a larger buffer."""
+    w = nn.Parameter(np.ones(6))
+    optimizer = optim.SGD([w], lr=0.1)
+
+    @ad.compiled
+    def step(x: ad.Tensor) -> ad.Tensor:
+        optimizer.zero_grad()
+        loss = (w * x).sum()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    memory = w.array.storage.buffer.serial
+    for number in range(1, 4):
+        step(np.arange(6, dtype=np.float32))
+        np.testing.assert_allclose(w.numpy(), 1 - 0.1 * number * np.arange(6), rtol=1e-6)
+    assert w.array.storage.buffer.serial == memory
+    assert (step.stats().captures, step.stats().replays) == (1, 2)
+
+
+SWEEP = [pytest.param(row, sample, id=f"{row.op.name}-{sample.id}") for row in TABLE for sample in row.samples]
+
+
+def other_inputs(sample: Sample) -> tuple[Any, ...]:
+    """The arrays of a sample in reverse order: other values, the same shapes and domain."""
+    return tuple(np.array(np.flip(x)) if isinstance(x, np.ndarray) else x for x in sample.inputs)
+
+
+@pytest.mark.parametrize(("row", "sample"), SWEEP)
+def test_every_op_is_replayed_with_new_inputs(row: Row, sample: Sample) -> None:
+    """C2, C11, P-CS05: capture with A, replay with B: result and gradients are those of eager(B), bit by bit."""
+
+    def run(*arrays: Any) -> list[ad.Tensor]:
+        given = iter(arrays)
+        inputs = [next(given) if isinstance(x, np.ndarray) else x for x in sample.inputs]
+        leaves = [ad.tensor(x, requires_grad=x.dtype is gb.float32) if isinstance(x, ad.Tensor) else x for x in inputs]
+        y = apply(row.op, *leaves, **sample.attributes)
+        if not y.requires_grad or y.size == 0:
+            return [y]
+        weights = ad.tensor(np.linspace(-1, 2, y.size, dtype=np.float32).reshape(y.shape))
+        (y * weights).sum().backward()
+        return [y, *(x.grad for x in leaves if isinstance(x, ad.Tensor) and x.grad is not None)]
+
+    first, second = (
+        [x for x in inputs if isinstance(x, np.ndarray)] for inputs in (sample.inputs, other_inputs(sample))
+    )
+    replayed = ad.compiled(run, fallback=False)
+    replayed(*first)
+    got = replayed(*second)
+    assert replayed.stats().replays == 1
+    wanted = run(*[ad.tensor(x) for x in second])
+    assert len(got) == len(wanted)
+    for mine, theirs in zip(got, wanted, strict=True):
+        same(mine, theirs)
+
+
+def test_a_plan_belongs_to_one_model() -> None:
+    """C3: two models of one shape, as arguments and in closures, in one thread and in two."""
+
+    @ad.compiled
+    def step(model: nn.Module, optimizer: optim.Optimizer, x: ad.Tensor, target: ad.Tensor) -> ad.Tensor:
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), target)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    pairs = [Pair(seed) for seed in (1, 2)]
+    for x, target in batches(6):
+        for pair in pairs:
+            loss = step(pair.compiled, pair.compiled_optimizer, x, target)
+            same(loss, pair.eager_step(x, target))
+    for pair in pairs:
+        pair.compare()
+    assert step.stats().captures == 2
+
+    def train(pair: Pair) -> None:
+        for x, target in batches(6):
+            losses.append((step(pair.compiled, pair.compiled_optimizer, x, target), pair.eager_step(x, target)))
+
+    losses: list[tuple[ad.Tensor, ad.Tensor]] = []
+    threads = [threading.Thread(target=train, args=(pair,)) for pair in pairs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(losses) == 12
+    for mine, theirs in losses:
+        same(mine, theirs)
+    for pair in pairs:
+        pair.compare()
+
+
+def test_a_thread_that_records_meanwhile_is_not_captured() -> None:
+    """C3: the capture list is that of one thread."""
+    inside, outside = threading.Event(), threading.Event()
+
+    def other() -> None:
+        inside.wait(10)
+        (ad.tensor([1.0, 2.0]) * 3.0).tanh()
+        outside.set()
+
+    @ad.compiled
+    def step(x: ad.Tensor) -> ad.Tensor:
+        y = x + 1.0
+        inside.set()
+        assert outside.wait(10)
+        return y * 2.0
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    step(np.ones(2, np.float32))
+    thread.join()
+    assert step(np.zeros(2, np.float32)).tolist() == [2.0, 2.0]
+    assert "tanh" not in step.explain()
+
+
+def test_the_signature_holds_every_input() -> None:
+    """C4: shape, dtype, another target's shape, mode, value and type of numbers, and the structure around them."""
+
+    @ad.compiled
+    def f(x: ad.Tensor, target: ad.Tensor, scale: float = 1.0, **more: Any) -> ad.Tensor:
+        y = x * scale
+        for extra in more.get("extra", []):
+            y = y + extra
+        return y.sum() + target.astype("float32").sum()
+
+    x, target = np.ones((2, 3), np.float32), np.ones(2, np.int32)
+    calls: list[tuple[float, Any]] = [
+        (8, lambda: f(x, target)),
+        (9, lambda: f(x, np.ones(3, np.int32))),
+        (8, lambda: f(x, np.ones(2, np.float32))),
+        (14, lambda: f(x, target, 2.0)),
+        (14, lambda: f(x, target, 2)),
+        (8, lambda: f(x, target, True)),
+        (8, lambda: f(x, target, scale=1.0)),
+        (14, lambda: f(x, target, extra=[np.ones(3, np.float32)])),
+        (14, lambda: f(x, target, extra=(np.ones(3, np.float32),))),
+        (20, lambda: f(x, target, extra=[np.ones(3, np.float32), 1.0])),
+    ]
+    for captures, (wanted, call) in enumerate(calls, 1):
+        assert call().item() == wanted
+        assert f.stats().captures == captures
+        assert call().item() == wanted
+        assert f.stats().captures == captures
+    with ad.no_grad():
+        f(x, target)
+    assert f.stats().captures == len(calls) + 1
+
+
+def test_numbers_are_told_by_their_bits() -> None:
+    """C4: 0.0 and -0.0 are equal and differ; NaN is not equal and the same."""
+
+    @ad.compiled
+    def f(x: ad.Tensor, number: float) -> ad.Tensor:
+        return x / (x * number)
+
+    ones = np.ones(1, np.float32)
+    assert f(ones, 0.0).item() == np.inf
+    assert f(ones, -0.0).item() == -np.inf
+    for _ in range(2):
+        assert np.isnan(f(ones, float("nan")).item())
+    assert f.stats().captures == 3
+
+
+def test_keys_are_copies() -> None:
+    """C4: the caller's list is changed after the call."""
+
+    @ad.compiled
+    def f(x: ad.Tensor, numbers: list[float]) -> ad.Tensor:
+        return x * numbers[0]
+
+    numbers = [2.0]
+    assert f(np.ones(1, np.float32), numbers).item() == 2.0
+    numbers[0] = 3.0
+    assert f(np.ones(1, np.float32), numbers).item() == 3.0
+
+
+def test_the_loss_is_what_is_returned() -> None:
+    """C5, T1: a step that ends in a reshape and a metric."""
+    pair = Pair(0)
+
+    def body(model: nn.Module, optimizer: optim.Optimizer, x: Any, target: Any) -> Any:
+        optimizer.zero_grad()
+        logits = model(ad.tensor(x))
+        loss = F.cross_entropy(logits, ad.tensor(target))
+        loss.backward()
+        optimizer.step()
+        worst = logits.max()
+        return loss.reshape(1), {"worst": worst, "logits": logits.reshape(-1)}
+
+    step = ad.compiled(body)
+    for x, target in batches(4):
+        loss, more = step(pair.compiled, pair.compiled_optimizer, x, target)
+        wanted, wanted_more = body(pair.eager, pair.eager_optimizer, x, target)
+        same(loss, wanted)
+        same(more["worst"], wanted_more["worst"])
+        same(more["logits"], wanted_more["logits"])
+    pair.compare()
+
+
+@pytest.mark.no_poison
+def test_one_execution_per_step(gpu: GPUDevice) -> None:
+    """C6: as many dispatches as eager, in the captured call and in each replay."""
+    pair = Pair(0)
+    (x, target), *_ = batches(1)
+    pair.eager_step(x, target)
+    counts = []
+    for run in (pair.eager_step, pair.step, pair.step, pair.step):
+        before = gpu.recorder.dispatches
+        run(x, target)
+        counts.append(gpu.recorder.dispatches - before)
+    inputs = 2  # numpy arrays are uploaded, and copied once in the captured call
+    assert counts[1] - counts[0] in (0, inputs)
+    assert counts[2] == counts[3] <= counts[0]
+    assert counts[2] == pair.step.stats().kernels // pair.step.stats().replays
+
+
+def test_a_failed_capture_leaves_the_weights_as_eager_does() -> None:
+    """C6, C7, C12: the read is served, the call runs on, nothing runs twice; then it stays eager, and says why."""
+    pair = Pair(0, read_loss=True)
+    with pytest.warns(CaptureWarning, match="reads elements on the host") as caught:
+        for x, target in batches(5):
+            same(pair.step(x, target), pair.eager_step(x, target))
+    pair.compare()
+    assert len(caught) == 1
+    assert caught[0].filename == __file__.replace("test_compiled.py", "compiled_helpers.py")
+    stats = pair.step.stats()
+    assert (stats.captures, stats.replays, sum(stats.eager_calls.values())) == (0, 0, 5)
+    assert all("reads elements" in reason for reason in stats.eager_calls)
+
+
+def test_a_read_is_an_error_where_fallback_is_off() -> None:
+    """C7, P-CS15: the line that reads is named."""
+
+    def doubled(x: ad.Tensor) -> ad.Tensor:
+        return ad.tensor(x.numpy() * 2)
+
+    with pytest.raises(CaptureError, match=r"reads elements on the host.*test_compiled\.py, line \d+"):
+        ad.compiled(doubled, fallback=False)(np.ones(3, np.float32))
+    lenient = ad.compiled(doubled)
+    with pytest.warns(CaptureWarning):
+        for number in (1.0, 2.0):
+            assert lenient(np.full(3, number, np.float32)).tolist() == [2 * number] * 3
+    assert lenient.stats().plans == 0
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda x: x.sum().item(),
+        lambda x: bool(x.sum() > 0.0),
+        lambda x: float(x.sum()),
+        lambda x: x.numpy(),
+        lambda x: np.asarray(x),
+        lambda x: repr(x),
+        lambda x: x.download_async(),
+        lambda x: x.to("host"),
+        lambda x: ad.tensor([1.0], device="host") * 2.0,
+        lambda x: ad.manual_seed(3),
+        lambda x: nn.Linear(2, 2),
+    ],
+)
+def test_what_cannot_be_replayed_gives_the_capture_up(read: Any) -> None:
+    """C12: every way to the host, another device, the seed, weights made inside."""
+
+    def f(x: ad.Tensor) -> ad.Tensor:
+        read(x)
+        return x * 2.0
+
+    with pytest.raises(CaptureError):
+        ad.compiled(f, fallback=False)(np.ones(2, np.float32))
+    g = ad.compiled(f)
+    with pytest.warns(CaptureWarning):
+        for number in (1.0, 2.0):
+            assert g(np.full(2, number, np.float32)).tolist() == [2 * number] * 2
+    assert g.stats().captures == 0
+
+
+def test_errors_of_the_function_propagate_and_nothing_runs_twice() -> None:
+    """C7: an error in the captured call, and one in a replay."""
+    runs = []
+
+    @ad.compiled
+    def f(x: ad.Tensor, target: ad.Tensor) -> ad.Tensor:
+        runs.append(1)
+        if len(runs) == 1:
+            raise KeyError("mine")
+        return F.cross_entropy(x, target)
+
+    x = np.zeros((2, 3), np.float32)
+    with pytest.raises(KeyError, match="mine"):
+        f(x, np.zeros(2, np.int32))
+    assert len(runs) == 1
+    f(x, np.zeros(2, np.int32))
+    assert len(runs) == 2
+    loss = f(x, np.array([0, 5], np.int32))
+    with pytest.raises(IndexError, match="cross_entropy: index 5 is out of range for 3"):
+        loss.item()
+    assert f(x, np.zeros(2, np.int32)).item() == pytest.approx(np.log(3))
+    assert len(runs) == 2
+
+
+def test_the_warning_reaches_stderr() -> None:
+    """C7: in a process that configured neither logging nor warnings."""
+    program = textwrap.dedent("""
+        import autodiff as ad, numpy as np
+        @ad.compiled
+        def f(x):
+            return x * x.sum().item()
+        f(np.ones(2, np.float32)); f(np.ones(2, np.float32))
+    """)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stderr.count("CaptureWarning: f was not captured: it reads elements on the host") == 1
+    assert "<string>:5" in done.stderr
+
+
+def test_a_parameter_without_a_gradient_is_not_moved() -> None:
+    """C8: the set of gradients is that of eager; a parameter taken away is an error, as in eager."""
+    a, b = nn.Parameter([1.0]), nn.Parameter([1.0])
+    optimizer = optim.SGD([a, b], lr=0.5)
+    use_b = True
+
+    @ad.compiled
+    def step(x: ad.Tensor) -> None:
+        optimizer.zero_grad()
+        (a * x + (b * x if use_b else 0.0)).sum().backward()
+        optimizer.step()
+
+    for _ in range(3):
+        step(np.ones(1, np.float32))
+    assert (a.item(), b.item()) == (-0.5, -0.5)
+    optimizer.param_groups[0]["params"].pop()
+    with pytest.raises(ValueError, match="parameters were added or taken away"):
+        step(np.ones(1, np.float32))
+    assert (a.item(), b.item()) == (-0.5, -0.5)
+
+
+@pytest.mark.parametrize("vocabulary", [512, 15_000])
+def test_buffers_of_a_plan_are_its_own(vocabulary: int) -> None:
+    """C9: eager work between two replays, of the same sizes, touches nothing of a plan; the classes are many."""
+    pair = Pair(0, widths=(8, 16, vocabulary))
+    for x, target in batches(4, classes=vocabulary):
+        same(pair.step(x, target), pair.eager_step(x, target))
+        held = [ad.tensor(np.full((8, n), np.nan, np.float32)) * 2.0 for n in (16, vocabulary, 1)]
+        del held
+    pair.compare()
+
+
+def test_a_gradient_of_several_uses_starts_from_nothing() -> None:
+    """C10, P-CS08: a reused weight, lr 0: the gradient of each step is that of the first."""
+    w = nn.Parameter(np.ones(4))
+    optimizer = optim.SGD([w], lr=0.0)
+
+    @ad.compiled
+    def step(x: ad.Tensor) -> None:
+        optimizer.zero_grad()
+        ((w + x) + (w + x)).sum().backward()
+        optimizer.step()
+
+    for _ in range(5):
+        step(np.zeros((1, 4), np.float32))
+        assert w.grad is not None
+        assert w.grad.tolist() == [2.0] * 4
+
+
+def test_what_the_backward_needs_is_made_anew() -> None:
+    """C11, P-CS06: relu masks, softmax statistics, masks from data, dropout; lr 0 and an input that drifts."""
+    model = nn.Sequential(nn.Linear(6, 9), nn.ReLU(), nn.Linear(9, 5, activation="tanh"))
+
+    def body(x: ad.Tensor) -> tuple[ad.Tensor, ...]:
+        model.zero_grad()
+        h = model(x)
+        y = F.where(h > 0.0, h * 2.0, h - 1.0)
+        loss = (y.softmax(axis=1) * y.max(axis=0)).sum()
+        loss.backward()
+        return loss, *(p.grad for p in model.parameters())  # type: ignore[misc]
+
+    step = ad.compiled(body)
+    random = np.random.default_rng(0)
+    for number in range(5):
+        x = (random.standard_normal((7, 6)) * (number + 1) - number).astype(np.float32)
+        for mine, theirs in zip(step(x), body(ad.tensor(x)), strict=True):
+            same(mine, theirs)
+    assert step.stats().replays == 4
+
+
+def test_a_moving_average_keeps_its_order() -> None:
+    """C13, P-CS13: momentum 0.1 over batches of mean 1, 2, 3 gives 0.561; a counter counts to 3."""
+    running, count = ad.tensor([0.0]), ad.tensor([0])
+
+    @ad.compiled
+    def observe(x: ad.Tensor) -> ad.Tensor:
+        with ad.no_grad():
+            running.mul_(0.9).add_(x.mean() * 0.1)
+            count.add_(1)
+        return running * 1.0
+
+    seen = [observe(np.full(4, mean, np.float32)).item() for mean in (1, 2, 3)]
+    np.testing.assert_allclose(seen, [0.1, 0.29, 0.561], rtol=1e-6)
+    assert running.item() == pytest.approx(0.561)
+    assert count.item() == 3
+
+
+def test_optimizer_state_survives_shape_changes() -> None:
+    """C14, C23, P-CS16: batches 32, 32, 7, 32 and more, a schedule of lr; two plans, one state."""
+    pair = Pair(0, make=lambda p: optim.Adam(p, lr=0.01))
+    for number, size in enumerate((32, 32, 7, 32, 7, 7, 32)):
+        (x, target), *_ = batches(1, size=size, seed=number)
+        for optimizer in (pair.compiled_optimizer, pair.eager_optimizer):
+            optimizer.param_groups[0]["lr"] = 0.01 / (1 + number)
+        same(pair.step(x, target), pair.eager_step(x, target))
+        pair.compare()
+    assert pair.step.stats().captures == 2
+
+
+def test_tied_weights_are_updated_once() -> None:
+    """C15: one parameter, used by two layers."""
+    first = nn.Linear(4, 4)
+    second = nn.Linear(4, 4)
+    second.weight = first.weight
+    model = nn.Sequential(first, second)
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+    start = first.weight.numpy()
+
+    @ad.compiled
+    def step(x: ad.Tensor) -> ad.Tensor:
+        optimizer.zero_grad()
+        loss = model(x).sum()
+        loss.backward()
+        optimizer.step()
+        return first.weight.grad
+
+    x = np.ones((2, 4), np.float32)
+    for _ in range(3):
+        gradient = step(x).numpy()
+        np.testing.assert_allclose(first.weight.numpy(), start - 0.1 * gradient, rtol=1e-6, atol=1e-6)
+        start = first.weight.numpy()
+
+
+def test_an_op_that_records_nothing_raises() -> None:
+    """C17: its result would be that of the capture for ever."""
+
+    def forward(out: Any, x: Any) -> Any:
+        return allocate(out.shape, out.dtype, x.device, "silent"), ()
+
+    silent = Op("silent", ops.exp.spec, ops.exp.host_forward, forward)
+
+    @ad.compiled
+    def f(x: ad.Tensor) -> ad.Tensor:
+        return apply(silent, x) + 1.0
+
+    @ad.compiled
+    def g(x: ad.Tensor) -> ad.Tensor:
+        return apply(silent, x)
+
+    on_take = gb.device().pool.on_take
+    gb.device().pool.on_take = None  # poison is written by a kernel
+    try:
+        with pytest.raises(CaptureError, match=r"add.forward\[f32\] reads what no recorded work has written"):
+            f(np.ones(2, np.float32))
+        with pytest.raises(CaptureError, match="a result was not written by any recorded work"):
+            g(np.ones(2, np.float32))
+    finally:
+        gb.device().pool.on_take = on_take
+
+
+def test_a_capture_advances_nothing_twice() -> None:
+    """C18: random position, running values and step counts after a capture and replays are those of eager."""
+    pair = Pair(3, make=lambda p: optim.Adam(p), dropout=0.3)
+    ad.manual_seed(5)
+    states = []
+    for x, target in batches(3):
+        pair.step(x, target)
+        states.append(ad.random.get_state())
+    ad.manual_seed(5)
+    for (x, target), state in zip(batches(3), states, strict=True):
+        pair.eager_step(x, target)
+        assert ad.random.get_state() == state
+    pair.compare()
+    steps = pair.compiled_optimizer._states[0].progress.numpy()[:, 0]
+    np.testing.assert_array_equal(steps, 3)
+
+
+def test_stacked_relu_learns() -> None:
+    """C20: masks of the plan are written: gradients are not zero, and a relu head learns."""
+    model = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 2), nn.ReLU())
+    optimizer = optim.SGD(model.parameters(), lr=0.05)
+    random = np.random.default_rng(0)
+    x = random.standard_normal((32, 4)).astype(np.float32)
+    goal = np.abs(x[:, :2])
+
+    @ad.compiled
+    def step(x: ad.Tensor, goal: ad.Tensor) -> ad.Tensor:
+        optimizer.zero_grad()
+        loss = F.mse(model(x), goal)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    losses = [step(x, goal).item() for _ in range(60)]
+    assert losses[-1] < 0.5 * losses[0]
+    assert all(p.grad is not None and np.abs(p.grad.numpy()).max() > 0 for p in model.parameters())
+
+
+def test_invalidate_captures_anew() -> None:
+    """C21: and gives the buffers back."""
+    pair = Pair(0)
+    (x, target), *_ = batches(1)
+    for _ in range(2):
+        pair.step(x, target)
+    assert pair.step.stats().captures == 1
+    pair.step.invalidate()
+    assert (pair.step.stats().plans, pair.step.stats().nbytes) == (0, 0)
+    pair.step(x, target)
+    assert pair.step.stats().captures == 2
+    with pytest.warns(CaptureWarning):
+        f = ad.compiled(lambda x: x * x.sum().item())
+        for _ in range(4):
+            f(np.ones(1, np.float32))
+    f.invalidate()
+    with pytest.warns(CaptureWarning):
+        f(np.ones(1, np.float32))
+
+
+@pytest.mark.no_poison
+def test_a_thousand_replays_create_nothing(gpu: GPUDevice) -> None:
+    """C22: no buffer, no bind group, no pipeline; three shapes in turn."""
+    pair = Pair(0, make=lambda p: optim.Adam(p), dropout=0.1)
+    shapes = [batches(1, size=size)[0] for size in (3, 8, 5)]
+    for x, target in shapes * 2:
+        loss = pair.step(x, target)
+
+    def counters() -> tuple[int, ...]:
+        stats = gb.memory.stats()
+        return stats.created, stats.in_use_bytes, gpu.recorder.bind_groups.misses, gpu.pipelines.misses
+
+    before = counters()
+    for number in range(1000):
+        loss = pair.step(*shapes[number % 3])
+    loss.item()
+    assert counters() == before
+    assert pair.step.stats().captures == 3
+
+
+def test_state_born_inside_outlives_the_plan() -> None:
+    """C23: lazily made state is not reset by a replay: the first call runs plainly, the second is captured."""
+    holder: dict[str, ad.Tensor] = {}
+
+    @ad.compiled
+    def f(x: ad.Tensor) -> ad.Tensor:
+        if "total" not in holder:
+            holder["total"] = ad.tensor(np.zeros(2, np.float32)) + 0.0
+        holder["total"].add_(x)
+        return holder["total"] * 1.0
+
+    with pytest.warns(CaptureWarning, match="a tensor that it made.*is still held after the call"):
+        seen = [f(np.ones(2, np.float32)).tolist() for _ in range(4)]
+    assert seen == [[1.0, 1.0], [2.0, 2.0], [3.0, 3.0], [4.0, 4.0]]
+    assert (f.stats().captures, f.stats().replays) == (1, 2)
+    f.invalidate()
+    assert holder["total"].tolist() == [4.0, 4.0]
+    w = nn.Parameter([1.0])
+
+    @ad.compiled
+    def g(x: ad.Tensor) -> None:
+        w.grad = None
+        (w * x).sum().backward()
+
+    g(np.ones(1, np.float32))
+    g(np.full(1, 3.0, np.float32))
+    g.invalidate()
+    assert w.grad is not None
+    assert w.grad.tolist() == [3.0]
+
+
+def test_modes_and_attributes_are_seen() -> None:
+    """C24: train and eval capture once each; probabilities, betas and attributes of any module are seen."""
+
+    class Scaled(nn.Module):
+        def __init__(self) -> None:
+            self.drop = nn.Dropout(0.5)
+            self.scale = 2.0
+            self.table = [1.0]
+
+        def forward(self, x: ad.Tensor) -> ad.Tensor:
+            return self.drop(x) * self.scale * self.table[0]
+
+    model = Scaled()
+    f = ad.compiled(model)
+    ones = np.ones(200, np.float32)
+    for _ in range(3):
+        model.train()
+        assert 0 < (f(ones).numpy() == 0).mean() < 1
+        model.eval()
+        assert (f(ones).numpy() == 2).all()
+    assert f.stats().captures == 2
+    model.scale = 3.0
+    assert (f(ones).numpy() == 3).all()
+    model.table[0] = 2.0
+    assert (f(ones).numpy() == 6).all()
+    model.train()
+    model.drop.p = 1.0
+    assert (f(ones).numpy() == 0).all()
+    assert f.stats().captures == 5
+
+
+def test_hyper_parameters_are_seen() -> None:
+    """C24, P-CS01: lr, betas, eps, weight decay and momentum change between replays of one plan."""
+    pair = Pair(0, make=lambda p: optim.AdamW(p, lr=0.01))
+    changes = [{}, {"lr": 0.1}, {"betas": (0.5, 0.6)}, {"eps": 1e-3}, {"weight_decay": 0.5}, {"lr": 0.0}]
+    for change, (x, target) in zip(changes, batches(len(changes)), strict=True):
+        for optimizer in (pair.compiled_optimizer, pair.eager_optimizer):
+            optimizer.param_groups[0].update(change)
+        same(pair.step(x, target), pair.eager_step(x, target))
+        pair.compare()
+    assert pair.step.stats().captures == 1
+    pair.compiled_optimizer.param_groups[0]["lr"] = -1.0
+    before = [p.numpy() for p in pair.compiled.parameters()]
+    with pytest.raises(ValueError, match=r"AdamW: lr is not negative, not -1\.0"):
+        pair.step(x, target)
+    for p, was in zip(pair.compiled.parameters(), before, strict=True):
+        np.testing.assert_array_equal(p.numpy(), was)
+
+
+def test_an_option_that_chooses_other_kernels_is_seen() -> None:
+    """C24: momentum turned off."""
+    pair = Pair(0, make=lambda p: optim.SGD(p, lr=0.1, momentum=0.9))
+    for momentum, (x, target) in zip((0.9, 0.9, 0.0, 0.0, 0.9), batches(5), strict=True):
+        for optimizer in (pair.compiled_optimizer, pair.eager_optimizer):
+            optimizer.param_groups[0]["momentum"] = momentum
+        same(pair.step(x, target), pair.eager_step(x, target))
+        pair.compare()
+    assert pair.step.stats().captures == 2
+
+
+def test_a_graph_from_before_a_replay_raises() -> None:
+    """C25: the replay changed a weight that the graph saved."""
+    pair = Pair(0)
+    (x, target), *_ = batches(1)
+    pair.step(x, target)
+    loss = F.cross_entropy(pair.compiled(ad.tensor(x)), target)
+    pair.step(x, target)
+    with pytest.raises(ad.GradientError, match="modified in place"):
+        loss.backward()
+
+
+def test_mlp_fixture_is_sound() -> None:
+    """The helpers compare what they say: two models that differ are told."""
+    pair = Pair(0)
+    with ad.no_grad():
+        next(iter(pair.compiled.parameters())).add_(1.0)
+    with pytest.raises(AssertionError):
+        pair.compare()
+    assert len(list(mlp((2, 3, 4), 0.0).parameters())) == 4
