@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,45 +12,56 @@ from gpu_backend.array import bytes_of
 from gpu_backend.capture import Content, content_of
 from gpu_backend.device import device as find_device
 from gpu_backend.ops import update
-from gpu_backend.storage import Storage
 from gpu_backend.submission import Bytes
 
-from .signature import Signature, rebuild
+from .signature import Signature, rebuild, stands_for_itself
 from .tape import is_grad_enabled
 from .tensor import Tensor
 from .trace import Trace
 
 
+class Given:
+    """A tensor that a function gets in place of an argument, and whether it was changed since."""
+
+    def __init__(self, array: Array) -> None:
+        self.tensor = Tensor(array)
+        self._version = array.storage.version
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether the function changed it in place."""
+        return self.tensor.array.storage.version != self._version
+
+
 class Call:
     """One call: its arguments parted into leaves and key, and the device it is for."""
 
-    def __init__(
-        self, name: str, arguments: tuple[Any, ...], options: dict[str, Any], by_identity: Container[Storage]
-    ) -> None:
+    def __init__(self, name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
         self._arguments = arguments
         self._options = options
-        self.signature = Signature(name, arguments, options, by_identity)
+        self.signature = Signature(name, arguments, options)
         on = self.signature.device
         self.device = find_device() if on is None else on
         self.key = self.signature.key, self.device, is_grad_enabled()
         self.bound: list[int] = []
 
-    def arguments(self, leaves: list[Tensor]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def arguments(self, leaves: list[Given]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments with other leaves."""
 
         def leaf(x: Any) -> Any:
-            if isinstance(x, Tensor) and self.signature.holds(x):
+            if isinstance(x, Tensor) and stands_for_itself(x):
                 return x
-            given = leaves[self.signature.index(x)]
+            given = leaves[self.signature.index(x)].tensor
             return given if given.shape == x.shape else Tensor(given.array.reshape(x.shape))
 
         made: tuple[Any, ...] = rebuild(self._arguments, leaf)
         return made, rebuild(self._options, leaf)
 
-    def eager_leaves(self) -> list[Tensor]:
-        """Tensors off the tape, on the same memory; numpy arrays as tensors."""
+    def plain_leaves(self) -> list[Given]:
+        """Tensors off the tape with the same elements; numpy arrays as tensors."""
         return [
-            x.detach() if isinstance(x, Tensor) else Tensor(array(x, device=self.device)) for x in self.signature.leaves
+            Given(update.clone(x.array) if isinstance(x, Tensor) else array(x, device=self.device))
+            for x in self.signature.leaves
         ]
 
     def copied(self, index: int) -> Array:
@@ -59,7 +69,7 @@ class Call:
         x = self.signature.leaves[index]
         return update.copy(x.array) if isinstance(x, Tensor) else array(x, device=self.device)
 
-    def captured_leaves(self, trace: Trace) -> list[Tensor]:
+    def captured_leaves(self, trace: Trace) -> list[Given]:
         """Copies, which are the inputs of the capture."""
         given = []
         for index in range(len(self.signature.leaves)):
@@ -67,22 +77,27 @@ class Call:
             if x.device is self.device:
                 trace.input(x.storage)
                 self.bound.append(index)
-            given.append(Tensor(x))
+            given.append(Given(x))
         return given
 
-    def write_back(self, given: list[Tensor]) -> None:
+    def write_back(self, given: list[Given]) -> None:
         """Carry what was changed in place over to the tensors of the caller."""
         for x, mine in zip(self.signature.leaves, given, strict=True):
-            if isinstance(x, Tensor) and mine.array.storage.version and not mine.array.storage.released:
-                update.assign(x.array, mine.array)
+            if isinstance(x, Tensor) and mine.is_changed and not mine.tensor.array.storage.released:
+                update.assign(x.array, mine.tensor.array)
 
-    def changed(self, given: list[Tensor]) -> list[tuple[int, Content]]:
+    def changed(self, given: list[Given]) -> list[tuple[int, Content]]:
         """Which leaves that are tensors were changed in place, and where what they became is."""
         return [
-            (index, content_of(given[index].array.storage))
+            (index, content_of(given[index].tensor.array.storage))
             for index in self.bound
-            if isinstance(self.signature.leaves[index], Tensor) and given[index].array.storage.version
+            if isinstance(self.signature.leaves[index], Tensor) and given[index].is_changed
         ]
+
+    def tensors(self, changed: list[tuple[int, Content]]) -> list[Tensor]:
+        """The tensors of the caller that were changed."""
+        leaves = [self.signature.leaves[index] for index, _ in changed]
+        return [x for x in leaves if isinstance(x, Tensor)]
 
     def inputs(self, bound: list[int]) -> list[Array | Bytes]:
         """The leaves as a plan takes them."""

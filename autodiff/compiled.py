@@ -22,7 +22,6 @@ from gpu_backend.device import GPUDevice
 from gpu_backend.errors import OutOfMemoryError
 from gpu_backend.ops import update
 from gpu_backend.plan import Arena
-from gpu_backend.storage import Storage
 
 from .call import Call, Slot, detached, filled
 from .explain import explanation
@@ -88,7 +87,6 @@ class Compiled:
         self._plans: dict[Any, list[Kept]] = {}
         self._recent: dict[int, Kept] = {}
         self._arenas: dict[Device, Arena] = {}
-        self._outside: weakref.WeakSet[Storage] = weakref.WeakSet()
         self._failures: Counter[Any] = Counter()
         self._why: dict[Any, str] = {}
         self._warned = False
@@ -97,9 +95,9 @@ class Compiled:
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         if active.capture is not None:
-            return self._plain(Call(self.name, arguments, options, self._outside), INSIDE)
+            return self._plain(Call(self.name, arguments, options), INSIDE)
         with self._lock:
-            call = Call(self.name, arguments, options, self._outside)
+            call = Call(self.name, arguments, options)
             self._drop_lost()
             kept = self._find(call)
             if kept is not None:
@@ -179,8 +177,15 @@ class Compiled:
 
     def _plain(self, call: Call, reason: str) -> Any:
         self._stats.eager_calls[reason] += 1
-        arguments, options = call.arguments(call.eager_leaves())
-        return detached(self.fn(*arguments, **options))
+        return self._run(call)
+
+    def _run(self, call: Call) -> Any:
+        given = call.plain_leaves()
+        arguments, options = call.arguments(given)
+        try:
+            return detached(self.fn(*arguments, **options))
+        finally:
+            call.write_back(given)
 
     def _replay(self, kept: Kept, call: Call) -> Any:
         self._recent[id(kept)] = self._recent.pop(id(kept))
@@ -209,8 +214,7 @@ class Compiled:
         """A replay that is undone, a plain call for real, and a comparison."""
         check = Verification(kept.traced, self.name, kept.step)
         check.replay([call.copied(index) for index in kept.bound], kept.results)
-        arguments, options = call.arguments(call.eager_leaves())
-        result = detached(self.fn(*arguments, **options))
+        result = self._run(call)
         found: list[Tensor] = []
         rebuild(result, lambda x: found.append(x) if isinstance(x, Tensor) else x)
         try:
@@ -239,7 +243,7 @@ class Compiled:
         changed = call.changed(given)
         del result, arguments, options, given
         if not trace.abandoned:
-            self._finish(trace, call, returned)
+            trace.finish(call.tensors(changed))
         if not trace.abandoned:
             try:
                 with device.lock:
@@ -273,15 +277,6 @@ class Compiled:
             return Slot(len(results) - 1)
 
         return rebuild(result, note), results
-
-    def _finish(self, trace: Trace, call: Call, returned: Any) -> None:
-        self._outside.update(trace.outside.values())
-        if any(isinstance(x, Tensor) and x.array.storage in self._outside for x in call.signature.leaves):
-            trace.abandon(
-                "an argument is memory that it touches from outside as well; it stands for itself from now on"
-            )
-            return
-        trace.finish()
 
     def _note_failure(self, key: Any, trace: Trace) -> None:
         self._stats.eager_calls[trace.abandoned] += 1

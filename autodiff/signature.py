@@ -6,7 +6,7 @@ everything else, which is compared by value. ``rebuild`` makes a structure again
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -14,25 +14,21 @@ import numpy as np
 
 from gpu_backend import Device
 from gpu_backend.array import host_elements
-from gpu_backend.storage import Storage
 
 from .freeze import PLAIN, Identified, Same, freeze
 from .tensor import Tensor
 
 
 class Signature:
-    """Leaves and key of the arguments of a call. ``by_identity``: memory that the function meets from outside as well.
+    """Leaves and key of the arguments of a call.
 
-    A leaf tensor that wants a gradient, and a tensor on memory in ``by_identity``, stands for itself, not for its
-    elements. TypeError names an argument of another kind than a compiled function takes.
+    A tensor that was made by the user and wants a gradient stands for itself, not for its elements. TypeError names an
+    argument of another kind than a compiled function takes.
     """
 
-    def __init__(
-        self, name: str, arguments: tuple[Any, ...], options: dict[str, Any], by_identity: Container[Storage]
-    ) -> None:
+    def __init__(self, name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
         self.leaves: list[Tensor | np.ndarray[Any, Any]] = []
         self._name = name
-        self._by_identity = by_identity
         self._seen: dict[int, int] = {}
         self._device: Device | None = None
         key = [self._walk(x, f"argument {index}") for index, x in enumerate(arguments)]
@@ -48,16 +44,10 @@ class Signature:
         """The number of the leaf that stands for an argument."""
         return self._seen[id(value.array.storage if isinstance(value, Tensor) else value)]
 
-    def holds(self, value: Any) -> bool:
-        """Whether an argument stands for itself."""
-        return isinstance(value, Tensor) and (
-            (value._requires_grad and value._entry is None) or value.array.storage in self._by_identity
-        )
-
     def _walk(self, value: Any, where: str) -> Any:
         if isinstance(value, Tensor):
             self._device = self._device or value.device
-            if self.holds(value):
+            if stands_for_itself(value):
                 return Same(value), Same(value.array.storage)
             memory = id(value.array.storage)
             known = self._seen.setdefault(memory, len(self.leaves))
@@ -81,6 +71,11 @@ class Signature:
             f"{self._name}: {where} is a {type(value).__name__}; a compiled function takes tensors, numpy arrays, "
             "numbers, strings, modules, optimizers, and lists, tuples and dicts of them"
         )
+
+
+def stands_for_itself(x: Tensor) -> bool:
+    """Whether an argument is a leaf that wants a gradient."""
+    return x._requires_grad and x._entry is None
 
 
 def rebuild(value: Any, replace: Callable[[Any], Any], leaves: tuple[type, ...] = (Tensor, np.ndarray)) -> Any:

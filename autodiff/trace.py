@@ -123,10 +123,14 @@ class Trace(Capture):
 
     # What becomes of it.
 
-    def finish(self) -> None:
-        """The function has returned, its results are copied. Gives up if it left something behind that a replay would
-        not."""
+    def finish(self, changed: Sequence[Tensor]) -> None:
+        """The function has returned, its results are copied, and arguments that it ``changed`` are written back. Gives
+        up if it left something behind that a replay would not."""
         self._companions.clear()
+        outside = {id(storage) for storage in self.outside.values()}
+        if any(id(x.array.storage) in outside for x in changed):
+            self.abandon("it changes an argument in place whose memory it also meets from outside")
+            return
         for module, name, before in self._attributes.values():
             if freeze(vars(module).get(name, ABSENT)) != before:
                 self.abandon(

@@ -33,6 +33,7 @@ from .errors import OutOfMemoryError as OutOfMemoryError
 from .errors import ReleasedBufferError as ReleasedBufferError
 from .errors import ShaderError as ShaderError
 from .errors import ShapeError as ShapeError
+from .fallback import HostFallbackWarning as HostFallbackWarning
 from .op import Op as Op
 from .ops import *  # noqa: F403
 from .spec import DType as DType

@@ -61,7 +61,7 @@ class Array:
         """A copy of the elements as numpy. Waits for the work recorded so far; changes nothing on the device."""
         with self.device.lock:
             content = self.device.recorder.download(self.storage, self.nbytes)
-        return _elements(content, self)
+        return elements_of(content, self)
 
     def download_async(self) -> Readback:
         """The elements as they are now, on their way to the host; the handle waits for them when they are asked for."""
@@ -93,7 +93,7 @@ class Array:
         self.storage.check()
         if not self.device.is_host:
             raise DeviceError(f"an array on {self.device.name} meets arrays on the host; move it with to()")
-        return _elements(self.storage.buffer.memory[: self.nbytes], self)
+        return elements_of(self.storage.buffer.memory[: self.nbytes], self)
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
         if copy is False:
@@ -169,7 +169,7 @@ class Readback:
         """The elements as numpy, each time a copy."""
         with self.device.lock:
             content = self._download.content()
-        return _elements(content.copy(), self)
+        return elements_of(content.copy(), self)
 
     def item(self) -> Scalar:
         """The only element as a Python number; ShapeError if there is not exactly one."""
@@ -182,9 +182,9 @@ class Readback:
         return self.numpy().tolist()
 
 
-def _elements(content: Bytes, like: Array | Readback) -> npt.NDArray[Any]:
+def elements_of(content: Bytes, like: Any) -> npt.NDArray[Any]:
     """Bytes of a buffer as numpy in the shape and type of an array; a view of them, but for bool."""
-    elements = content.view(like.device.storage_dtype(like.dtype)).reshape(like.shape)
+    elements: npt.NDArray[Any] = content.view(like.device.storage_dtype(like.dtype)).reshape(like.shape)
     return elements.astype(np.bool_) if like.dtype is bool_ else elements
 
 

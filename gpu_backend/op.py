@@ -33,6 +33,7 @@ import numpy.typing as npt
 from .array import Array, allocate
 from .device import Device, same_device
 from .errors import DtypeError
+from .fallback import call_on_host
 from .spec import DTYPES, DType, Scalar, Spec
 
 Operand = Array | Scalar
@@ -47,14 +48,16 @@ HostGradients = tuple[HostArray | None, ...]
 class Op:
     """A record of the functions of one operation; see the module's text for what each is.
 
-    ``backward`` None: the op has no gradient, and asking for one raises. ``is_view``: the result shares the memory of
+    ``forward`` None, or ``backward`` None where there is a ``host_backward``: no kernel is written yet, so the twin
+    computes on the host in the middle of work on a device; ``fallback.py`` says how that shows. ``host_backward`` None:
+    the op has no gradient, and asking for one raises. ``is_view``: the result shares the memory of
     the input, on every device, so that ``forward`` and ``backward`` serve the host as well.
     """
 
     name: str
     spec: Callable[..., Spec]
     host_forward: Callable[..., tuple[HostArray, Saved]]
-    forward: Callable[..., tuple[Array, Saved]]
+    forward: Callable[..., tuple[Array, Saved]] | None = None
     host_backward: Callable[..., HostGradients] | None = None
     backward: Callable[..., Gradients] | None = None
     is_view: bool = False
@@ -75,16 +78,20 @@ class Op:
             out = self.spec(*inputs, **attributes)
             if device.is_host and not self.is_view:
                 return self._run_on_host(device, out, inputs, attributes)
+            if self.forward is None:
+                return self._run_through_host(device, out, inputs, attributes)
             return self.forward(out, *inputs, **attributes)
 
     def run_backward(self, dy: Array, saved: Saved, needs: Needs) -> Gradients:
         """One gradient per input, None where none is needed."""
-        if self.backward is None or self.host_backward is None:
+        if self.host_backward is None:
             raise DtypeError(f"{self.name}: this op has no gradient")
         device = dy.device
         with device.lock:
-            if not device.is_host or self.is_view:
+            if self.backward is not None and (not device.is_host or self.is_view):
                 return self.backward(dy, saved, needs)
+            if not device.is_host:
+                return self._run_backward_through_host(dy, saved, needs)
             upstream = dy.host()
             with np.errstate(all="ignore"):
                 made = self.host_backward(upstream, _to_host(saved), needs)
@@ -102,6 +109,55 @@ class Op:
         result = _from_host(device, y, out.dtype, self.name)
         known: list[tuple[Any, Any]] = [(y, result), *zip(operands, inputs, strict=True)]
         return result, tuple(_keep(device, item, known, self.name) for item in saved)
+
+    def _run_through_host(
+        self, device: Device, out: Spec, inputs: Sequence[Operand], attributes: dict[str, Any]
+    ) -> tuple[Array, Saved]:
+        arrays = [x for x in inputs if isinstance(x, Array)]
+        plain = [None if isinstance(x, Array) else x for x in inputs]
+        is_array = [isinstance(x, Array) for x in inputs]
+        places: list[tuple[str, Any]] = []  # of what is saved: an operand, something made, or a plain value
+
+        def twin(elements: list[HostArray]) -> list[HostArray]:
+            rest = iter(elements)
+            operands = [next(rest) if there else x for x, there in zip(plain, is_array, strict=True)]
+            with np.errstate(all="ignore"):
+                y, saved = self.host_forward(*operands, **attributes)
+            made = [np.asarray(y, out.dtype.numpy)]
+            places.clear()
+            for item in saved:
+                same = next((n for n, x in enumerate(operands) if x is item and isinstance(x, np.ndarray)), None)
+                if same is not None:
+                    places.append(("operand", same))
+                elif item is y:
+                    places.append(("made", 0))
+                elif isinstance(item, np.ndarray):
+                    places.append(("made", len(made)))
+                    made.append(item)
+                else:
+                    places.append(("plain", item))
+            return made
+
+        made = call_on_host(f"{self.name}.forward", twin, arrays, device)
+        sources = {"operand": inputs, "made": made}
+        return made[0], tuple(item if kind == "plain" else sources[kind][item] for kind, item in places)
+
+    def _run_backward_through_host(self, dy: Array, saved: Saved, needs: Needs) -> Gradients:
+        plain = [None if isinstance(x, Array) else x for x in saved]
+        is_array = [isinstance(x, Array) for x in saved]
+        there: list[bool] = []
+
+        def twin(elements: list[HostArray]) -> list[HostArray]:
+            rest = iter(elements[1:])
+            known = tuple(next(rest) if array else x for x, array in zip(plain, is_array, strict=True))
+            with np.errstate(all="ignore"):
+                made = self.host_backward(elements[0], known, needs)  # type: ignore[misc]
+            there[:] = [dx is not None for dx in made]
+            return [np.asarray(dx, np.float32) for dx in made if dx is not None]
+
+        arrays = [dy, *(x for x in saved if isinstance(x, Array))]
+        made = iter(call_on_host(f"{self.name}.backward", twin, arrays, dy.device))
+        return tuple(next(made) if is_there else None for is_there in there)
 
     def __repr__(self) -> str:
         return f"<Op {self.name}>"

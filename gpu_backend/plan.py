@@ -127,7 +127,7 @@ class Plan:
         """Whether all memory from outside is where it was."""
         if self._revocations != self.device.pool.revocations:
             for content, storage in self.places.items():
-                if content_of(storage) != content and (content in self.outside or storage.released):
+                if storage.released or (content in self.outside and content_of(storage) != content):
                     return False
             self._revocations = self.device.pool.revocations
         return True

@@ -29,7 +29,7 @@ FLOORS = [
     ["gpu_backend.dispatch"],
     ["gpu_backend.device"],
     ["gpu_backend.array", "gpu_backend.install"],
-    ["gpu_backend.plan"],
+    ["gpu_backend.fallback", "gpu_backend.plan"],
     ["gpu_backend.op"],
     ["gpu_backend.ops"],
     ["gpu_backend.memory"],

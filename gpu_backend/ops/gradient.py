@@ -87,7 +87,7 @@ def judge(gradients: Sequence[Array], verdict: Array) -> None:
             words[0] = all(bool(np.isfinite(g.host()).all()) for g in gradients)
         else:
             begin = _kernel(verdict, "verdict_begin")
-            device.recorder.record(begin, 1, verdict=verdict)
+            device.recorder.record(begin, 1, verdict=verdict, size=1, first=0, bound=0.0)
             for g in gradients:
                 kernel = _kernel(g, "verdict_check")
                 device.recorder.record_over(

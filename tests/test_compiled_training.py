@@ -1,0 +1,643 @@
+"""Training compiled and eager, step by step and bit by bit; verification, fallback, memory of plans."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from compiled_helpers import Pair, batches, same
+
+import autodiff as ad
+import autodiff.functional as F
+import gpu_backend as gb
+from autodiff import CaptureWarning, DivergenceError, nn, optim
+from autodiff.tensor import apply
+from gpu_backend import HostFallbackWarning, Op, memory, ops
+from gpu_backend.device import GPUDevice
+from gpu_backend.submission import PublicSubmissions
+
+STEPS = 50
+OPTIMIZERS: dict[str, Callable[[Any], optim.Optimizer]] = {
+    "SGD": lambda p: optim.SGD(p, lr=0.1, weight_decay=0.01),
+    "momentum": lambda p: optim.SGD(p, lr=0.05, momentum=0.9, dampening=0.1),
+    "Nesterov": lambda p: optim.SGD(p, lr=0.05, momentum=0.9, nesterov=True),
+    "Adam": lambda p: optim.Adam(p, lr=0.01, weight_decay=0.01),
+    "AdamW": lambda p: optim.AdamW(p, lr=0.01),
+    "skipping": lambda p: optim.AdamW(p, lr=0.01, skip_nonfinite=True),
+    "groups": lambda p: optim.Adam([{"params": p[:2], "lr": 0.02}, {"params": p[2:], "betas": (0.5, 0.9)}]),
+}
+
+
+@pytest.fixture(autouse=True)
+def gpu(adapter: GPUDevice) -> Iterator[GPUDevice]:
+    """The adapter as the default device."""
+    with gb.default_device(adapter):
+        yield adapter
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize("encoding", ["native", "public"])
+def test_fifty_steps_are_those_of_eager(
+    name: str, encoding: str, gpu: GPUDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C19, P-CS02: losses and parameters, for an MLP with dropout and clipping; models of their own; it did replay."""
+    if encoding == "public":
+        ways = PublicSubmissions(gpu.gpu)
+        ways.count = gpu.recorder.submissions.count
+        gpu.recorder.synchronize()
+        monkeypatch.setattr(gpu.recorder, "submissions", ways)
+    pair = Pair(
+        0,
+        make=OPTIMIZERS[name],
+        dropout=0.2,
+        after_backward=lambda model: nn.utils.clip_grad_norm_(model.parameters(), 0.5),
+    )
+    states = []
+    ad.manual_seed(7)
+    losses = []
+    for x, target in batches(STEPS):
+        losses.append(pair.step(x, target))
+        states.append([p.numpy() for p in pair.compiled.parameters()])
+    ad.manual_seed(7)
+    for (x, target), loss, state in zip(batches(STEPS), losses, states, strict=True):
+        same(loss, pair.eager_step(x, target))
+        for parameter, then in zip(pair.eager.parameters(), state, strict=True):
+            np.testing.assert_array_equal(parameter.numpy(), then)
+    stats = pair.step.stats()
+    assert (stats.captures, stats.replays, stats.encoding) == (1, STEPS - 1, encoding)
+    assert not stats.eager_calls
+    if encoding == "public":
+        ways.wait(ways.count, None)
+
+
+SCHEDULES: dict[str, Callable[[optim.Optimizer], optim.Schedule]] = {
+    "StepLR": lambda o: optim.StepLR(o, step_size=3, gamma=0.5),
+    "CosineAnnealingLR": lambda o: optim.CosineAnnealingLR(o, T_max=8, eta_min=0.01),
+    "LambdaLR": lambda o: optim.LambdaLR(o, lambda epoch: 1 / (1 + epoch)),
+}
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+@pytest.mark.parametrize("where", ["inside", "inside, before the step", "outside"])
+def test_schedules_go_on_with_replays(name: str, where: str) -> None:
+    """C14: the rates of each step, and those seen afterwards."""
+    models = []
+    for is_compiled in (True, False):
+        w = nn.Parameter([1.0, 2.0])
+        optimizer = optim.SGD([w], lr=0.1, momentum=0.5)
+        schedule = SCHEDULES[name](optimizer)
+
+        def step(x: Any, w: Any = w, optimizer: Any = optimizer, schedule: Any = schedule) -> None:
+            optimizer.zero_grad()
+            if "before" in where:
+                schedule.step()
+            (w * ad.tensor(x)).sum().backward()
+            optimizer.step()
+            if where == "inside":
+                schedule.step()
+
+        models.append((ad.compiled(step) if is_compiled else step, w, schedule))
+    for number in range(12):
+        x = np.array([1.0, number], np.float32)
+        for step, _, schedule in models:
+            step(x)
+            if where == "outside":
+                schedule.step()
+        same(models[0][1], models[1][1])
+        assert models[0][2].get_last_lr() == models[1][2].get_last_lr()
+    assert models[0][0].stats().replays == 11  # type: ignore[attr-defined]
+
+
+def test_two_steps_with_a_schedule_between_them() -> None:
+    """One optimizer steps twice in a call, with two rates."""
+    models = []
+    for is_compiled in (True, False):
+        w = nn.Parameter([1.0])
+        optimizer = optim.SGD([w], lr=1.0)
+        schedule = optim.LambdaLR(optimizer, lambda epoch: 0.5**epoch)
+
+        def run(x: Any, w: Any = w, optimizer: Any = optimizer, schedule: Any = schedule) -> None:
+            for _ in range(2):
+                optimizer.zero_grad()
+                (w * ad.tensor(x)).sum().backward()
+                optimizer.step()
+                schedule.step()
+
+        models.append((ad.compiled(run) if is_compiled else run, w))
+    for _ in range(4):
+        for run, _ in models:
+            run(np.ones(1, np.float32))
+        same(models[0][1], models[1][1])
+
+
+@pytest.mark.parametrize("where", ["inside", "outside"])
+def test_gradients_of_micro_batches_add_up(where: str) -> None:
+    """Gradient accumulation: k micro-batches in one call, and in k calls with the update beside them."""
+    pair = Pair(0, make=lambda p: optim.Adam(p, lr=0.01))
+    k = 3
+
+    def make(model: nn.Module, optimizer: optim.Optimizer, compile_: Callable[..., Any]) -> Callable[[Any], None]:
+        def micro(x: Any, target: Any) -> ad.Tensor:
+            loss = F.cross_entropy(model(ad.tensor(x)), ad.tensor(target)) / k
+            loss.backward()
+            return loss
+
+        def update() -> None:
+            optimizer.step()
+            optimizer.zero_grad()
+
+        def all_in_one(parts: Any) -> None:
+            optimizer.zero_grad()
+            for x, target in parts:
+                micro(x, target)
+            optimizer.step()
+
+        whole, part, last = compile_(all_in_one), compile_(micro), compile_(update)
+
+        def run(parts: Any) -> None:
+            if where == "inside":
+                whole(parts)
+            else:
+                for x, target in parts:
+                    part(x, target)
+                last()
+
+        run.parts = (whole, part, last)  # type: ignore[attr-defined]
+        return run
+
+    mine = make(pair.compiled, pair.compiled_optimizer, ad.compiled)
+    theirs = make(pair.eager, pair.eager_optimizer, lambda f: f)
+    data = batches(k * 5)
+    for number in range(5):
+        parts = data[k * number : k * (number + 1)]
+        mine(parts)
+        theirs(parts)
+        pair.compare()
+    whole, part, last = mine.parts  # type: ignore[attr-defined]
+    if where == "inside":
+        assert (whole.stats().captures, whole.stats().replays) == (1, 4)
+    else:  # the first of a round finds no gradient, the others add to one
+        assert (part.stats().captures, part.stats().replays) == (2, 13)
+        assert last.stats().replays >= 3
+
+
+def test_a_step_that_is_not_finite_is_skipped() -> None:
+    """C16: parameters, moments and step count stay, in a replay as in eager; the next step is as if it never was."""
+    pair = Pair(0, make=OPTIMIZERS["skipping"])
+    plain = Pair(0, make=lambda p: optim.AdamW(p, lr=0.01))
+    for number, (x, target) in enumerate(batches(6)):
+        broken = number in (2, 3)
+        if broken:
+            x = np.full_like(x, np.inf)
+        pair.step(x, target)
+        pair.eager_step(x, target)
+        if not broken:
+            plain.eager_step(x, target)
+        for mine, theirs, other in zip(
+            pair.compiled.parameters(), pair.eager.parameters(), plain.eager.parameters(), strict=True
+        ):
+            same(mine, theirs)
+            same(mine, other)
+    for optimizer in (pair.compiled_optimizer, pair.eager_optimizer):
+        assert optimizer.skipped_steps == 2
+        np.testing.assert_array_equal(optimizer._states[0].progress.numpy()[:, 0], 4)
+    assert pair.step.stats().replays == 5
+
+
+def doubled_on_host() -> Op:
+    """y = 2 x + x^2 without a kernel; dy (2 + 2 x)."""
+
+    def host_forward(x: Any) -> Any:
+        return 2 * x + x * x, (x,)
+
+    def host_backward(dy: Any, saved: Any, needs: Any) -> Any:
+        return (dy * (2 + 2 * saved[0]),)
+
+    return Op("doubled", ops.exp.spec, host_forward, host_backward=host_backward)
+
+
+def test_host_calls_are_replayed(gpu: GPUDevice) -> None:
+    """An op without kernels, in the middle of a step: segments around it, the same bits, a warning, a counter."""
+    op = doubled_on_host()
+    pairs = []
+    for is_compiled in (True, False):
+        ad.manual_seed(0)
+        model = nn.Sequential(nn.Linear(8, 6), nn.Linear(6, 4))
+        optimizer = optim.SGD(model.parameters(), lr=0.05)
+
+        def step(x: Any, target: Any, model: Any = model, optimizer: Any = optimizer) -> ad.Tensor:
+            optimizer.zero_grad()
+            hidden = apply(op, model[0](ad.tensor(x)))
+            loss = F.cross_entropy(model[1](hidden), ad.tensor(target))
+            loss.backward()
+            optimizer.step()
+            return loss.detach()
+
+        pairs.append((ad.compiled(step) if is_compiled else step, model))
+    from gpu_backend import fallback
+
+    fallback._told.discard("doubled.forward")
+    with pytest.warns(HostFallbackWarning, match=r"doubled\.forward has no kernel: numpy computes it on the host"):
+        for x, target in batches(5):
+            before = gpu.recorder.host_calls
+            same(pairs[0][0](x, target), pairs[1][0](x, target))
+            assert gpu.recorder.host_calls - before == 4
+            for mine, theirs in zip(pairs[0][1].parameters(), pairs[1][1].parameters(), strict=True):
+                same(mine, theirs)
+    stats = pairs[0][0].stats()  # type: ignore[attr-defined]
+    assert (stats.captures, stats.replays, stats.host_calls) == (1, 4, 8)
+    assert "doubled.backward on the host" in pairs[0][0].explain()  # type: ignore[attr-defined]
+
+
+def test_an_op_without_a_kernel_agrees_with_its_twin() -> None:
+    op = doubled_on_host()
+    x = ad.tensor([1.0, -2.0, 0.5], requires_grad=True)
+    ad.gradient_check(lambda t: apply(op, t), x)
+    assert apply(op, x).tolist() == [3.0, 0.0, 1.25]
+
+
+def test_verify_passes_where_a_replay_is_right() -> None:
+    """Replays that are checked change nothing twice: parameters, random position, schedule, moving average."""
+    pair = Pair(0, make=lambda p: optim.Adam(p, lr=0.01), dropout=0.3, verify=3)
+    schedule = optim.StepLR(pair.compiled_optimizer, 2, 0.5)
+    total = ad.tensor([0.0])
+    inner = pair.step.fn
+
+    def body(x: ad.Tensor, target: ad.Tensor) -> ad.Tensor:
+        loss: ad.Tensor = inner(x, target)
+        schedule.step()
+        total.add_(loss.detach().reshape(1))
+        return loss
+
+    step = ad.compiled(body, verify=3)
+    ad.manual_seed(1)
+    losses = [step(x, target).item() for x, target in batches(6)]
+    assert schedule.last_epoch == 6
+    assert total.item() == pytest.approx(sum(losses), rel=1e-6)
+    position = ad.random.get_state()
+    ad.manual_seed(1)
+    twin = optim.StepLR(pair.eager_optimizer, 2, 0.5)
+    for x, target in batches(6):
+        pair.eager_step(x, target)
+        twin.step()
+    assert ad.random.get_state() == position
+    pair.compare()
+    assert (step.stats().captures, step.stats().replays) == (1, 5)
+
+
+def test_verify_finds_what_a_replay_does_not_see() -> None:
+    """A Python number from elsewhere is a constant of the plan; verification tells, and the call's work is done."""
+    scale = [2.0]
+    w = ad.tensor([1.0, 1.0])
+
+    @ad.compiled(verify=2)
+    def f(x: ad.Tensor) -> ad.Tensor:
+        w.add_(x * scale[0])
+        return x * 1.0
+
+    ones = np.ones(2, np.float32)
+    f(ones)
+    f(ones)
+    scale[0] = 3.0
+    with pytest.raises(DivergenceError, match=r"replay 2 and the plain call differ in .*2 of .*first at \(0,\)"):
+        f(ones)
+    assert w.tolist() == [8.0, 8.0]
+    f(ones)  # captured anew
+    assert w.tolist() == [11.0, 11.0]
+
+    @ad.compiled(verify=1)
+    def g(x: ad.Tensor) -> ad.Tensor:
+        return x * scale[0]
+
+    g(ones)
+    scale[0] = 4.0
+    with pytest.raises(DivergenceError, match=r"replay 1 and the plain call differ in result 0: 2 of 2 elements"):
+        g(ones)
+
+
+def test_in_place_changes_of_arguments_reach_the_caller() -> None:
+    """P-CS10: the function updates its argument and returns only the loss; every call of five moves it."""
+
+    @ad.compiled
+    def f(w: ad.Tensor, x: ad.Tensor) -> ad.Tensor:
+        w.sub_(x * 0.5)
+        return (w * x).sum()
+
+    w, other = ad.tensor([4.0, 4.0]), ad.tensor([1.0, 1.0])
+    shared = w.clone()
+    for number in range(1, 6):
+        loss = f(w, np.ones(2, np.float32))
+        assert w.tolist() == [4 - 0.5 * number] * 2
+        assert loss.item() == 2 * (4 - 0.5 * number)
+    f(other, np.ones(2, np.float32))
+    assert other.tolist() == [0.5, 0.5]
+    assert shared.tolist() == [4.0, 4.0]
+    assert (f.stats().captures, f.stats().replays) == (1, 5)
+
+
+def test_results_are_fed_back_and_kept() -> None:
+    """P-CS09: an output is the next input; earlier outputs stay; two arguments on one memory."""
+
+    @ad.compiled
+    def f(x: ad.Tensor, y: ad.Tensor) -> tuple[ad.Tensor, ad.Tensor]:
+        return x * 2.0, x + y
+
+    kept = []
+    x = ad.tensor([1.0])
+    for _ in range(5):
+        x, total = f(x, x)
+        kept += [x, total]
+    assert [k.item() for k in kept] == [2, 2, 4, 4, 8, 8, 16, 16, 32, 32]
+    assert f(x, x.reshape(1)).__len__() == 2
+    assert f(x, x * 1.0)[1].item() == 64.0
+
+
+def test_gradients_of_leaf_arguments() -> None:
+    """An argument that wants a gradient stands for itself: its ``grad`` is set by each call."""
+
+    @ad.compiled
+    def saliency(x: ad.Tensor, scale: ad.Tensor) -> ad.Tensor:
+        x.grad = None
+        (x * x * scale).sum().backward()
+        assert x.grad is not None
+        return x.grad
+
+    x = ad.tensor([1.0, 2.0], requires_grad=True)
+    for number in (1.0, 2.0, 3.0):
+        result = saliency(x, np.full(2, number, np.float32))
+        assert result.tolist() == [2 * number, 4 * number]
+        assert x.grad is not None
+        assert x.grad.tolist() == result.tolist()
+    other = ad.tensor([5.0, 5.0], requires_grad=True)
+    assert saliency(other, np.ones(2, np.float32)).tolist() == [10.0, 10.0]
+    assert saliency.stats().captures == 2
+
+
+def test_arguments_are_values() -> None:
+    """An argument is as it was at the call, also where the function changes its memory from outside; in every mode."""
+    w = ad.tensor([1.0])
+
+    @ad.compiled
+    def f(x: ad.Tensor, mode: str) -> ad.Tensor:
+        w.add_(1.0)
+        if mode == "plain":
+            w.item()
+        return x * 10.0
+
+    assert [f(w, "captured").item() for _ in range(3)] == [10.0, 20.0, 30.0]
+    with pytest.warns(CaptureWarning):
+        assert [f(w, "plain").item() for _ in range(4)] == [40.0, 50.0, 60.0, 70.0]
+    assert f(ad.tensor([7.0]), "captured").item() == 70.0
+    assert w.item() == 9.0
+
+    @ad.compiled
+    def g(x: ad.Tensor) -> None:
+        x.add_(w)
+
+    with pytest.warns(CaptureWarning, match="changes an argument in place whose memory it also meets from outside"):
+        g(w)
+    assert w.item() == 18.0
+
+
+def test_plans_give_way_and_give_back() -> None:
+    """The plans not used for longest go first, and their buffers with them."""
+
+    @ad.compiled(max_plans=2)
+    def f(x: ad.Tensor) -> ad.Tensor:
+        return (x * 2.0).sum()
+
+    gc.collect()
+    before = memory.stats().in_use_bytes
+    sizes = [np.ones(n, np.float32) for n in (3000, 7000, 20000)]
+    f(sizes[0]), f(sizes[1])
+    f(sizes[0])
+    f(sizes[2])  # drops 7000
+    assert f.stats().plans == 2
+    f(sizes[0])
+    assert f.stats().captures == 3
+    f(sizes[1])
+    assert f.stats().captures == 4
+    assert memory.stats().in_use_bytes - before <= f.stats().nbytes
+    f.invalidate()
+    gc.collect()
+    assert memory.stats().in_use_bytes == before
+
+
+def test_plans_of_one_function_share_memory() -> None:
+    f = ad.compiled(lambda x: ((x * 2.0).tanh() + x).sum())
+    f(np.ones(30000, np.float32))
+    alone = f.stats().nbytes
+    f(np.ones(29990, np.float32))
+    assert f.stats().nbytes < 1.2 * alone
+
+
+def test_memory_taken_by_force_is_noticed() -> None:
+    """A plan checks its memory from outside before each replay."""
+    w = ad.tensor([1.0])
+    f = ad.compiled(lambda x: x * w)
+    for _ in range(2):
+        f(np.ones(1, np.float32))
+    memory.force_release(w)
+    with pytest.raises(gb.ReleasedBufferError):
+        f(np.ones(1, np.float32))
+    pair = Pair(0)
+    (x, target), *_ = batches(1)
+    for _ in range(3):
+        same(pair.step(x, target), pair.eager_step(x, target))
+        memory.reclaim()
+        ad.release_gradients(pair.compiled.parameters())
+
+
+def test_a_shared_outside_tensor_keeps_its_place() -> None:
+    """Memory that a clone shares is parted before it is captured; what is written later is seen."""
+    w = ad.tensor([1.0, 2.0])
+    copy = w.clone()
+    f = ad.compiled(lambda x: x + w)
+    assert f(np.zeros(2, np.float32)).tolist() == [1.0, 2.0]
+    w.mul_(10.0)
+    assert f(np.zeros(2, np.float32)).tolist() == [10.0, 20.0]
+    w.copy_(np.array([3.0, 4.0], np.float32))
+    assert f(np.zeros(2, np.float32)).tolist() == [3.0, 4.0]
+    assert copy.tolist() == [1.0, 2.0]
+    assert f.stats().captures == 1
+
+
+def test_methods_may_be_compiled() -> None:
+    class Doubler(nn.Module):
+        def __init__(self, factor: float) -> None:
+            self.factor = factor
+
+        @ad.compiled
+        def double(self, x: ad.Tensor) -> ad.Tensor:
+            return x * self.factor
+
+    two, three = Doubler(2.0), Doubler(3.0)
+    for _ in range(2):
+        assert two.double(np.ones(1, np.float32)).item() == 2.0
+        assert three.double(np.ones(1, np.float32)).item() == 3.0
+    assert two.double.stats().replays == 1
+
+
+def test_a_moved_model_is_seen(host: gb.Device) -> None:
+    """``Module.to`` and a replaced parameter: other memory, another plan."""
+    model = nn.Linear(2, 2)
+    f = ad.compiled(model)
+    x = np.ones((1, 2), np.float32)
+    f(x), f(x)
+    model.weight = nn.Parameter(np.zeros((2, 2), np.float32))
+    same(f(x), model.bias.detach().reshape(1, 2))  # type: ignore[union-attr]
+    assert f.stats().captures == 2
+    model.to(host)
+    with gb.default_device(host):
+        same(f(x), model(ad.tensor(x)).detach())
+        assert f.stats().eager_calls == {"the host runs numpy, which has no dispatches to replay": 1}
+
+
+@pytest.mark.no_poison
+def test_bytes_stay_flat_over_alternating_shapes(gpu: GPUDevice) -> None:
+    """Three shapes in turn, 300 replays here (10,000 in the slow test): bytes, buffers, bind groups."""
+    check_flat(gpu, 300)
+
+
+@pytest.mark.slow
+@pytest.mark.no_poison
+@pytest.mark.timeout(600)
+def test_bytes_stay_flat_over_ten_thousand_replays(gpu: GPUDevice) -> None:
+    check_flat(gpu, 10_000)
+
+
+def check_flat(gpu: GPUDevice, replays: int) -> None:
+    pair = Pair(0, make=OPTIMIZERS["Adam"], dropout=0.1)
+    shapes = [batches(1, size=size)[0] for size in (3, 8, 5)]
+    for x, target in shapes * 2:
+        loss = pair.step(x, target)
+    counters = []
+    for number in range(replays):
+        loss = pair.step(*shapes[number % 3])
+        if number in (200, replays - 1):
+            stats = memory.stats()
+            counters.append((stats.created, stats.in_use_bytes, stats.reserved_bytes, gpu.recorder.bind_groups.misses))
+    loss.item()
+    assert counters[0] == counters[1]
+    assert pair.step.stats().captures == 3
+
+
+def test_long_steps_go_in_several_submits(gpu: GPUDevice) -> None:
+    """The work budget of a submit holds in a plan as well."""
+    pair = Pair(0)
+    data = batches(3)
+    budget = gpu.recorder.work_budget
+    try:
+        gpu.recorder.configure(work_budget=4096)
+        for x, target in data:
+            same(pair.step(x, target), pair.eager_step(x, target))
+    finally:
+        gpu.recorder.configure(work_budget=budget)
+    pair.compare()
+    assert "1 submits" not in pair.step.explain()
+
+
+def test_a_compiled_function_inside_another_is_recorded_by_it() -> None:
+    inner = ad.compiled(lambda x: x * 2.0)
+    outer = ad.compiled(lambda x: inner(x) + 1.0)
+    assert [outer(np.full(1, n, np.float32)).item() for n in (1, 2, 3)] == [3.0, 5.0, 7.0]
+    assert outer.stats().replays == 2
+    assert inner.stats().eager_calls == {"it is called inside another capture, which records it": 1}
+
+
+def test_no_gradient_flows_through_a_compiled_function() -> None:
+    """Results are off the tape from the first call on, and so are arguments."""
+    w = nn.Parameter([2.0])
+    f = ad.compiled(lambda x: x * w)
+    x = ad.tensor([3.0], requires_grad=True) * 1.0
+    for _ in range(3):
+        y = f(x)
+        assert not y.requires_grad
+        with pytest.raises(ad.GradientError, match="not on the tape"):
+            y.backward()
+
+
+def test_many_threads_share_one_compiled_function() -> None:
+    import threading
+
+    f = ad.compiled(lambda x: (x * 2.0).sum())
+    wrong: list[Any] = []
+
+    def run(number: int) -> None:
+        for n, size in itertools.product(range(10), (3, 5)):
+            if f(np.full(size, number + n, np.float32)).item() != 2 * size * (number + n):
+                wrong.append((number, n))
+
+    threads = [threading.Thread(target=run, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_wrong_use_is_named() -> None:
+    with pytest.raises(TypeError, match="compiled: takes a function or a module, not int"):
+        ad.compiled(3)  # type: ignore[call-overload]
+    with pytest.raises(ValueError, match="max_plans 1 or more, not 0 and 0"):
+        ad.compiled(lambda: None, max_plans=0)
+    f = ad.compiled(lambda x: x)
+    with pytest.raises(TypeError, match=r"argument 0\[1\] is a object; a compiled function takes tensors"):
+        f([1, object()])
+    with pytest.raises(TypeError, match="argument x is a Array"):
+        f(x=gb.array([1.0]))
+    with pytest.raises(gb.DtypeError):
+        f(np.array([1j]))
+
+
+def test_any_structure_comes_back() -> None:
+    from dataclasses import dataclass
+    from typing import NamedTuple
+
+    @dataclass(frozen=True)
+    class Both:
+        loss: Any
+        name: str
+
+    class Pairs(NamedTuple):
+        a: Any
+        b: Any
+
+    w = nn.Parameter([5.0])
+
+    @ad.compiled
+    def f(x: ad.Tensor) -> Any:
+        y = x * 2.0
+        return Both({"y": [y, y.reshape(1, 1)], "w": w, "x": x}, "n"), Pairs(None, (y.sum(), 3.0, np.arange(2)))
+
+    for number in (1.0, 2.0, 3.0):
+        both, pairs = f(np.full(1, number, np.float32))
+        assert both.name == "n"
+        assert [t.item() for t in both.loss["y"]] == [2 * number] * 2
+        assert both.loss["y"][1].shape == (1, 1)
+        assert both.loss["w"].item() == 5.0
+        assert both.loss["w"] is not w
+        assert both.loss["x"].item() == number
+        assert pairs.a is None
+        assert pairs.b[0].item() == 2 * number
+        assert pairs.b[1] == 3.0
+        pairs.b[2][0] = 9
+    assert f.stats().replays == 2
+
+
+def test_a_lost_device_is_told_once(gpu: GPUDevice) -> None:
+    """After ``reset_device`` the next call raises DeviceLostError, the one after it captures anew."""
+    device = GPUDevice(gpu.adapter)
+    with gb.default_device(device):
+        f = ad.compiled(lambda x: x * 2.0)
+        for _ in range(2):
+            f(np.ones(1, np.float32))
+        device.destroy()
+    with pytest.raises(gb.DeviceLostError):
+        f(np.ones(1, np.float32))
+    assert [f(np.full(1, n, np.float32)).item() for n in (1, 2)] == [2.0, 4.0]
+    assert f.stats().captures == 2
