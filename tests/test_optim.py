@@ -35,9 +35,16 @@ def adamw_rule(p: np.ndarray, g: np.ndarray, state: dict[str, Any], t: int, **op
     return p - o["lr"] * (m / (1 - b1**t)) / (np.sqrt(v / (1 - b2**t)) + o["eps"])
 
 
+def adam_rule(p: np.ndarray, g: np.ndarray, state: dict[str, Any], t: int, **options: Any) -> np.ndarray:
+    decay = options.pop("weight_decay", 0.0)
+    return adamw_rule(p, g + decay * p, state, t, weight_decay=0.0, **options)
+
+
 @pytest.mark.parametrize(
     ("make", "rule", "options"),
     [
+        (optim.Adam, adam_rule, {}),
+        (optim.Adam, adam_rule, {"lr": 0.02, "betas": (0.8, 0.95), "eps": 1e-6, "weight_decay": 0.3}),
         (optim.SGD, sgd_rule, {"lr": 0.05}),
         (optim.SGD, sgd_rule, {"lr": 0.05, "momentum": 0.9}),
         (optim.SGD, sgd_rule, {"lr": 0.05, "momentum": 0.9, "dampening": 0.3, "weight_decay": 0.1}),
@@ -205,3 +212,54 @@ def test_gradients_may_be_filled_with_zeros(device: Device) -> None:
     optimizer.zero_grad(set_to_none=False)
     assert p.grad is not None
     assert p.grad.tolist() == [0.0]
+
+
+def rates(make: Any, steps: int, lr: float = 0.4) -> list[float]:
+    """The learning rates of the first steps under a schedule."""
+    optimizer = optim.SGD([nn.Parameter([1.0])], lr=lr)
+    schedule = make(optimizer)
+    seen = []
+    for _ in range(steps):
+        seen += schedule.get_last_lr()
+        schedule.step()
+    return seen
+
+
+def test_schedules_follow_their_formulas(device: Device) -> None:
+    assert rates(lambda o: optim.StepLR(o, 2, gamma=0.5), 5) == [0.4, 0.4, 0.2, 0.2, 0.1]
+    cosine = rates(lambda o: optim.CosineAnnealingLR(o, 4, eta_min=0.1), 6)
+    wanted = [0.1 + 0.3 * (1 + np.cos(np.pi * t / 4)) / 2 for t in range(6)]
+    np.testing.assert_allclose(cosine, wanted, rtol=1e-12)
+    assert rates(lambda o: optim.LambdaLR(o, lambda t: 1 / (1 + t)), 3) == [0.4, 0.2, 0.4 / 3]
+
+
+def test_schedules_of_groups_and_their_state(device: Device) -> None:
+    a, b = nn.Parameter([1.0]), nn.Parameter([1.0])
+    optimizer = optim.SGD([{"params": [a], "lr": 1.0}, {"params": [b], "lr": 2.0}])
+    schedule = optim.LambdaLR(optimizer, [lambda t: 0.5**t, lambda t: 1.0])
+    schedule.step()
+    assert schedule.get_last_lr() == [0.5, 2.0]
+    state = schedule.state_dict()
+    schedule.step()
+    schedule.load_state_dict(state)
+    assert schedule.get_last_lr() == [0.5, 2.0]
+    a.grad = b.grad = ad.tensor([1.0])
+    optimizer.step()
+    assert (a.item(), b.item()) == (0.5, -1.0)
+    with pytest.raises(ValueError, match="LambdaLR: 1 factors for 2 parameter groups"):
+        optim.LambdaLR(optimizer, [lambda t: 1.0])
+    with pytest.raises(ValueError, match="the state has 1 groups, the optimizer 2"):
+        schedule.load_state_dict({"last_epoch": 0, "base_lrs": [1.0]})
+    with pytest.raises(ValueError, match="StepLR: step_size is 1 or more, not 0"):
+        optim.StepLR(optimizer, 0)
+    with pytest.raises(ValueError, match="CosineAnnealingLR: T_max is 1 or more"):
+        optim.CosineAnnealingLR(optimizer, 0)
+    optimizer.param_groups.pop()
+    with pytest.raises(ValueError, match="parameter groups were added or taken away"):
+        schedule.step()
+
+
+def test_parameters_on_two_devices_are_told(adapter: Device, host: Device) -> None:
+    pair = [nn.Parameter([1.0], device=adapter), nn.Parameter([1.0], device=host)]
+    with pytest.raises(gb.DeviceError, match="SGD: the parameters are on several devices"):
+        optim.SGD(pair)

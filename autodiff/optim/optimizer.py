@@ -63,8 +63,8 @@ class Optimizer(Identified):
             self.check(complete)
             self.param_groups.append(complete)
             self._states.append(_GroupState(complete, self.hyper(complete), self.moments(complete)))
-        device = self._states[0].hyper.device
-        if any(state.hyper.device is not device for state in self._states):
+        device = self.param_groups[0]["params"][0].device
+        if any(parameter.device is not device for group in self.param_groups for parameter in group["params"]):
             raise DeviceError(f"{self.name}: the parameters are on several devices; make an optimizer for each")
         self._verdict = persist(array(np.array([1, 0], np.uint32), device=device), "verdict")
 

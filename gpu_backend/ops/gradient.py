@@ -31,8 +31,8 @@ def clip_norm(gradients: Sequence[Array], max_norm: float) -> Array:
         own(*gradients)
         total = allocate((2,), float32, device, "clip_norm")
         if device.is_host:
-            total.host()[...] = _total_on_host(gradients, max_norm)
             with np.errstate(all="ignore"):
+                total.host()[...] = _total_on_host(gradients, max_norm)
                 for g in gradients:
                     g.host()[...] *= total.host()[1]
         else:
@@ -53,10 +53,9 @@ def clip_norm(gradients: Sequence[Array], max_norm: float) -> Array:
 
 
 def _total_on_host(gradients: Sequence[Array], max_norm: float) -> tuple[float, float]:
-    with np.errstate(all="ignore"):
-        flat = [g.host().astype(np.float64).reshape(-1) for g in gradients]
-        norm = np.float64(math.sqrt(sum(float(g @ g) for g in flat)))
-        coefficient = np.float64(max_norm) / (norm + SMALL)
+    flat = [g.host().astype(np.float64).reshape(-1) for g in gradients]
+    norm = np.float64(math.sqrt(sum(float(g @ g) for g in flat)))
+    coefficient = np.float64(max_norm) / (norm + SMALL)
     return float(norm), 1.0 if coefficient > 1 else float(coefficient)
 
 
