@@ -68,6 +68,7 @@ def train(
     batch_size: Annotated[int | None, typer.Option(help="examples per step")] = None,
     lr: Annotated[float | None, typer.Option(help="learning rate")] = None,
     seed: Annotated[int | None, typer.Option(help="seed of the weights and of the order of examples")] = None,
+    eager: Annotated[bool, typer.Option("--eager", help="run each step op by op, without capture and replay")] = False,
     out: Annotated[Path | None, typer.Option(help="folder for the results, runs/<recipe> by default")] = None,
 ) -> None:
     """Train a model and keep the result in a folder."""
@@ -85,6 +86,7 @@ def train(
         "recipe": recipe,
         **asdict(settings),
         "device": target.summary,
+        "eager": eager,
         "versions": {"shadertape": gpu_backend.__version__, "numpy": np.__version__, **versions()},
         "parameters": sum(parameter.size for parameter in model.parameters()),
     }
@@ -97,6 +99,7 @@ def train(
         settings.epochs,
         folder,
         target.name,
+        is_eager=eager,
     )
     if folder.history:
         folder.plot(f"{recipe} on {target.name}")

@@ -17,6 +17,7 @@ import numpy as np
 from tqdm import tqdm
 
 from . import checkpoint
+from .compiled import compiled
 from .data import DataLoader
 from .errors import UsageError
 from .functional import cross_entropy
@@ -103,6 +104,34 @@ class RunFolder:
         figure.savefig(self.path / "loss.png", dpi=120)
 
 
+class TrainingStep:
+    """Forward, backward and update on one batch, captured once for each shape unless ``is_eager``.
+
+    ``total`` sums up the loss of every example since it was set to 0; it stays on the device.
+    """
+
+    def __init__(self, model: Module, optimizer: Optimizer, is_eager: bool) -> None:
+        self._model = model
+        self._optimizer = optimizer
+        self._device = next(model.parameters()).device
+        self._compiled = None if is_eager else compiled(self._step)
+        self.total = tensor(0.0, device=self._device)
+
+    def __call__(self, x: np.ndarray[Any, Any], target: np.ndarray[Any, Any]) -> Tensor:
+        """The mean loss of a batch, before the update."""
+        given, wanted = tensor(x, device=self._device), tensor(target, device=self._device)
+        loss: Tensor = (self._compiled or self._step)(given, wanted)
+        return loss.detach()
+
+    def _step(self, x: Tensor, target: Tensor) -> Tensor:
+        self._optimizer.zero_grad()
+        loss = cross_entropy(self._model(x), target)
+        loss.backward()
+        self._optimizer.step()
+        self.total.add_(loss.detach() * float(x.shape[0]))
+        return loss
+
+
 def fit(
     model: Module,
     optimizer: Optimizer,
@@ -112,16 +141,21 @@ def fit(
     folder: RunFolder,
     device_name: str,
     show_progress: bool = True,
+    is_eager: bool = False,
 ) -> bool:
     """Train for ``epochs`` passes, validating and saving after each. Returns False if the user stopped it with Ctrl-C,
     which lets the step at hand finish and saves the model. TrainingStopped if the loss is not finite.
+
+    Steps are compiled, unless ``is_eager``.
     """
+    training_step = TrainingStep(model, optimizer, is_eager)
     bar = tqdm(total=epochs * len(train), unit="batch", disable=not show_progress, dynamic_ncols=True)
     with bar, interrupt_flag() as interrupted:
         for epoch in range(1, epochs + 1):
             start = time.perf_counter()
             bar.set_description(f"epoch {epoch}/{epochs} on {device_name}")
-            train_loss = train_epoch(model, optimizer, train, bar, interrupted)
+            model.train()
+            train_loss = train_epoch(training_step, train, bar, interrupted)
             if interrupted.is_set():
                 folder.save(model)
                 return False
@@ -131,22 +165,12 @@ def fit(
     return True
 
 
-def train_epoch(
-    model: Module, optimizer: Optimizer, batches: DataLoader, bar: Any, interrupted: threading.Event
-) -> float:
+def train_epoch(training_step: TrainingStep, batches: DataLoader, bar: Any, interrupted: threading.Event) -> float:
     """One pass over the data; the mean loss over its examples."""
-    model.train()
-    device = next(model.parameters()).device
-    total: Tensor | None = None
+    training_step.total.zero_()
     seen, start = 0, time.perf_counter()
     for step, (x, target) in enumerate(batches, 1):
-        optimizer.zero_grad()
-        loss = cross_entropy(model(tensor(x, device=device)), target)
-        loss.backward()
-        optimizer.step()
-
-        share = loss.detach() * float(len(x))
-        total = share if total is None else total + share
+        loss = training_step(x, target)
         seen += len(x)
         if step % STEPS_BETWEEN_READS == 0 or step == len(batches):
             current = float(loss)  # the host waits for the device here, and nowhere else in this loop
@@ -158,8 +182,7 @@ def train_epoch(
         bar.update()
         if interrupted.is_set():
             break
-    assert total is not None
-    mean = float(total) / seen
+    mean = float(training_step.total) / seen
     if not math.isfinite(mean):
         raise TrainingStopped(f"The loss of this epoch is {mean}; a smaller learning rate may help.")
     return mean

@@ -59,6 +59,22 @@ def test_the_main_job_agrees_on_adapter_and_host(tmp_path: Path, adapter: Device
     assert (tmp_path / "adapter" / "loss.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_eager_training_gives_the_same_bits(tmp_path: Path, adapter: Device) -> None:
+    """``--eager`` runs op by op; losses and weights are those of the compiled step."""
+    for name, options in (("compiled", []), ("eager", ["--eager"])):
+        done = shadertape(
+            "train", "digits-mlp", "--epochs", "2", "--device", adapter.name, "--out", name, *options, cwd=tmp_path
+        )
+        assert done.returncode == 0, done.stderr
+        assert "CaptureWarning" not in done.stderr
+        assert json.loads((tmp_path / name / "config.json").read_text())["eager"] is bool(options)
+    mine, theirs = ([{**row, "seconds": 0} for row in metrics(tmp_path / name)] for name in ("compiled", "eager"))
+    assert mine == theirs
+    mine, theirs = (checkpoint.load(tmp_path / name / "model.safetensors") for name in ("compiled", "eager"))
+    for key, value in mine.items():
+        np.testing.assert_array_equal(value, theirs[key])
+
+
 def test_without_a_driver_the_host_trains(tmp_path: Path) -> None:
     nowhere = {"VK_DRIVER_FILES": "/nowhere.json", "VK_ICD_FILENAMES": "/nowhere.json"}
     done = shadertape("train", "digits-mlp", "--epochs", "1", cwd=tmp_path, GPU_BACKEND_DEVICE="host", **nowhere)
