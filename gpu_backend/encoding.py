@@ -100,7 +100,8 @@ class NativeEncoding:
     def encode(self, parts: Sequence[Part], label: str) -> Any:
         """The handle of a command buffer, which the caller has to ``release``. GPUError if a part is refused."""
         encoder = self._create(self._device, self._ffi.NULL)
-        commands = None
+        commands = error = None
+        is_done = False
         self._errors.capture(label)
         try:
             for part in parts:
@@ -110,10 +111,11 @@ class NativeEncoding:
                 elif part.calls:
                     self._encode_pass(encoder, part.rows or self._rows(part.calls))
             commands = self._finish(encoder, self._ffi.NULL)
+            is_done = True
         finally:
             error = self._errors.release(label)
             self._release_encoder(encoder)
-            if error is not None and commands:
+            if commands and (error is not None or not is_done):
                 self.release(commands)
         if error is not None:
             raise self._types[error[0]](error[1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from typing import Any
 
 import numpy as np
 import pytest
@@ -164,13 +165,12 @@ def test_an_interrupted_flush_loses_nothing(adapter: GPUDevice, monkeypatch: pyt
     """Ctrl-C while the recorded work is encoded: the next read has it."""
     x = gb.array([1.0, 2.0], device=adapter)
     y = gb.add(gb.multiply(x, 2.0), 100.0)
-    gpu = adapter.recorder._gpu
 
-    def interrupt(**options: object) -> None:
+    def interrupt(*arguments: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(gpu, "create_command_encoder", interrupt)
+        patch.setattr(adapter.recorder.submissions.encoding, "encode", interrupt)
         with pytest.raises(KeyboardInterrupt):
             y.numpy()
     assert y.tolist() == [102.0, 104.0]
@@ -206,16 +206,17 @@ def test_a_read_in_the_middle_of_recording_loses_and_repeats_nothing(adapter: GP
 def test_a_use_inside_a_submit_is_told_and_spoils_nothing(adapter: GPUDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     x = gb.array([1.0, 2.0], device=adapter)
     y = gb.add(x, 1.0)
-    create, errors = adapter.gpu.create_command_encoder, []
+    encoding, errors = adapter.recorder.submissions.encoding, []
+    encode = encoding.encode
 
-    def interrupting(**options: object) -> object:
+    def interrupting(*arguments: Any) -> object:
         if not errors:
             with pytest.raises(DeviceError, match="used inside one of its own submits") as raised:
                 x.numpy()
             errors.append(raised)
-        return create(**options)
+        return encode(*arguments)
 
-    monkeypatch.setattr(adapter.recorder._gpu, "create_command_encoder", interrupting)
+    monkeypatch.setattr(encoding, "encode", interrupting)
     assert y.tolist() == [2.0, 3.0]
     assert errors
     assert gb.add(y, 1.0).tolist() == [3.0, 4.0]
@@ -230,7 +231,7 @@ def test_an_upload_for_which_there_is_no_memory_is_named(adapter: GPUDevice, mon
         raise wgpu.GPUValidationError("Not enough memory left.")
 
     with monkeypatch.context() as patch:
-        patch.setattr(adapter.gpu.queue, "write_buffer", refuse)
+        patch.setattr(adapter.recorder.submissions, "write", refuse)
         with pytest.raises(OutOfMemoryError, match=r"no memory to upload 8 bytes of x \(2,\): Not enough"):
             write(x, np.zeros(2, np.float32))
     assert gb.exp(gb.array([0.0], device=adapter)).item() == 1.0

@@ -20,6 +20,7 @@ from gpu_backend import Device, DeviceError, ShapeError
 from gpu_backend.array import write
 from gpu_backend.device import GPUDevice
 from gpu_backend.dispatch import GPURecorder
+from gpu_backend.encoding import Transfer
 from gpu_backend.recorder import Download
 from gpu_backend.submission import NativeSubmissions, PublicSubmissions
 
@@ -258,7 +259,7 @@ def test_bytes_that_do_not_come_back_are_an_error(adapter: GPUDevice) -> None:
     x = gb.array([3.0], device=adapter)
     recorder = adapter.recorder
     staging = recorder._take_staging(32)
-    recorder._submit([(x.storage.buffer.memory, staging, 0, 16)])
+    recorder._submit([Transfer(x.storage.buffer.memory, staging, 0, 16)])
     read = recorder.submissions.read(staging, 16)
     staging.destroy()
     with pytest.raises(DeviceError, match="16 bytes did not come back from the device"):

@@ -1,5 +1,5 @@
 // What is done to gradients before an update.
-// accumulate: y += x. scale: y *= coefficient. clamp_value: y <- max(-bound, min(y, bound)), NaN stays.
+// accumulate: y += x. scale: y *= coefficient, or y = y / m * coefficient where m is not 0. clamp_value: y <- max(-bound, min(y, bound)), NaN stays.
 // norm_parts: one workgroup takes CHUNK elements to (m, s), m = max |y|, s = sum (y / m)^2, which does not overflow.
 // norm_total: one workgroup takes all parts to m sqrt(s) and to the coefficient min(1, max_norm / (norm + 1e-6)).
 // verdict_begin: the verdict is 1 again, and a skipped step is counted. verdict_check: 0 where y is not finite.
@@ -17,6 +17,7 @@ struct Params {
 struct Norm {
   norm: f32,
   coefficient: f32,
+  m: f32,
 }
 
 struct Verdict {
@@ -52,7 +53,7 @@ fn scale(
 ) {
   let i = group_index(group, groups) * WORKGROUP + lane;
   if (i >= params.size) { return; }
-  y[i] *= total.coefficient;
+  y[i] = select(y[i], y[i] / total.m, total.m != 0.0) * total.coefficient;
 }
 
 @compute @workgroup_size(WORKGROUP)
@@ -94,10 +95,11 @@ fn norm_total(@builtin(local_invocation_index) lane: u32) {
   let s = workgroup_sum(lane, sum);
   if (lane == 0u) {
     let norm = m * sqrt(s);
-    // The norm of finite gradients may be past the range of f32; the coefficient is not.
+    // The norm of finite gradients may be past the range of f32, and what it divides by a denormal: two factors then.
     let is_wide = norm >= infinity() && m < infinity();
-    let coefficient = select(params.bound / (norm + 1e-6), params.bound / m / sqrt(s), is_wide);
-    next_total = Norm(norm, select(coefficient, 1.0, coefficient > 1.0));
+    let coefficient = params.bound / (norm + 1e-6);
+    next_total = Norm(norm, select(coefficient, 1.0, coefficient > 1.0), 0.0);
+    if (is_wide) { next_total = Norm(norm, params.bound / sqrt(s), m); }
   }
 }
 

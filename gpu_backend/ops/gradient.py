@@ -29,10 +29,10 @@ def clip_norm(gradients: Sequence[Array], max_norm: float) -> Array:
     device = _device("clip_norm", gradients)
     with device.lock:
         own(*gradients)
-        total = allocate((2,), float32, device, "clip_norm")
+        total = allocate((3,), float32, device, "clip_norm")
         if device.is_host:
             with np.errstate(all="ignore"):
-                total.host()[...] = _total_on_host(gradients, max_norm)
+                total.host()[:2] = _total_on_host(gradients, max_norm)
                 for g in gradients:
                     g.host()[...] *= total.host()[1]
         else:
