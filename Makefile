@@ -26,6 +26,7 @@ bench: $(VENV)/.ready
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/matmul.py
 	$(BIN)/python benchmarks/memory.py
+	$(BIN)/python benchmarks/replay.py
 
 $(VENV)/.ready: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[examples,test]'

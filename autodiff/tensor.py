@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from gpu_backend import Array, Device, DType, DtypeError, Op, ShapeError, array, float32, full
 from gpu_backend.array import Readback
-from gpu_backend.capture import active
+from gpu_backend.capture import active, paused
 from gpu_backend.device import device as find_device
 from gpu_backend.device import same_device
 from gpu_backend.ops import update
@@ -176,7 +176,7 @@ class Tensor(InPlace, Operators):
                     f"backward: shape {self.shape} has {self.size} elements; reduce it to one, with sum() or mean(), "
                     "or pass the gradient"
                 )
-            dy = full(self.shape, 1.0, device=self.device)
+            dy = Array(_one(self.device).storage, self.shape, float32, self.device)
         else:
             self._check_gradient("backward", gradient)
             dy = gradient.array
@@ -280,6 +280,16 @@ def _restored(kind: type[Tensor], array: Array, requires_grad: bool) -> Tensor:
     result = kind.__new__(kind)
     Tensor.__init__(result, array, requires_grad)
     return result
+
+
+def _one(device: Device) -> Array:
+    """The number 1 on a device, where every walk back from a scalar starts."""
+    with device.lock:
+        if "one" not in device.constants:
+            with paused():
+                device.constants["one"] = update.persist(full((), 1.0, device=device), "one")
+        one: Array = device.constants["one"]
+        return one
 
 
 def tensor(

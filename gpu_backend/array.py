@@ -283,6 +283,8 @@ def _unpickled(elements: npt.NDArray[Any], dtype: DType, on_host: bool, label: s
 
 def host_elements(data: npt.ArrayLike | Array, dtype: DTypeLike | None = None) -> npt.NDArray[Any]:
     """``data`` as numpy in one of the element types there are; the rules are those of ``array``."""
+    if dtype is None and type(data) is np.ndarray and data.dtype in _NATIVE:
+        return data
     elements = np.asarray(data.numpy() if isinstance(data, Array) else data)
     inferred = _NATIVE.get(elements.dtype) or _converted_type(elements.dtype)
     wanted = inferred if dtype is None else as_dtype(dtype)

@@ -159,8 +159,11 @@ class Optimizer(Identified):
         return state.hyper
 
     def _checked_hyper(self, group: Group, state: _GroupState) -> np.ndarray[Any, Any]:
-        self._check_state(group, state)
-        return np.array(self.hyper(group), np.float32)
+        options = [value for name, value in group.items() if name != "params"]
+        if options != state.checked_options:
+            self._check_state(group, state)
+            state.checked_options, state.checked_hyper = options, np.array(self.hyper(group), np.float32)
+        return state.checked_hyper
 
 
 class _GroupState:
@@ -170,6 +173,8 @@ class _GroupState:
         parameters = group["params"]
         device = parameters[0].device
         self.written = hyper
+        self.checked_options: list[Any] = []
+        self.checked_hyper = np.array(hyper, np.float32)
         self.hyper = persist(array(np.array(hyper, np.float32), device=device), "hyper-parameters")
         self.progress = persist(full((len(parameters), len(PROGRESS)), 0.0, device=device), "step counts")
         self.moments = [
