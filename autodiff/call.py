@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from gpu_backend import Array, array
+from gpu_backend import Array, CaptureError, array
 from gpu_backend.array import bytes_of
 from gpu_backend.capture import Content, content_of
 from gpu_backend.device import device as find_device
 from gpu_backend.ops import update
+from gpu_backend.storage import Storage
 from gpu_backend.submission import Bytes
 
 from .signature import Signature, rebuild, stands_for_itself
@@ -21,10 +22,12 @@ from .trace import Trace
 
 
 class Given:
-    """A tensor that a function gets in place of an argument, and whether it was changed since."""
+    """A tensor that a function gets in place of an argument, whether it was changed since, and the version of the
+    argument then."""
 
-    def __init__(self, array: Array) -> None:
+    def __init__(self, array: Array, source: Any) -> None:
         self.tensor = Tensor(array)
+        self.source_version = source.array.storage.version if isinstance(source, Tensor) else 0
         self._version = array.storage.version
 
     @property
@@ -37,6 +40,7 @@ class Call:
     """One call: its arguments parted into leaves and key, and the device it is for."""
 
     def __init__(self, name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
+        self.name = name
         self._arguments = arguments
         self._options = options
         self.signature = Signature(name, arguments, options)
@@ -48,10 +52,12 @@ class Call:
     def arguments(self, leaves: list[Given]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments with other leaves."""
 
+        order = iter(self.signature.order)
+
         def leaf(x: Any) -> Any:
             if isinstance(x, Tensor) and stands_for_itself(x):
                 return x
-            given = leaves[self.signature.index(x)].tensor
+            given = leaves[next(order)].tensor
             return given if given.shape == x.shape else Tensor(given.array.reshape(x.shape))
 
         made: tuple[Any, ...] = rebuild(self._arguments, leaf)
@@ -60,7 +66,7 @@ class Call:
     def plain_leaves(self) -> list[Given]:
         """Tensors off the tape with the same elements; numpy arrays as tensors."""
         return [
-            Given(update.clone(x.array) if isinstance(x, Tensor) else array(x, device=self.device))
+            Given(update.clone(x.array) if isinstance(x, Tensor) else array(x, device=self.device), x)
             for x in self.signature.leaves
         ]
 
@@ -77,14 +83,28 @@ class Call:
             if x.device is self.device:
                 trace.input(x.storage)
                 self.bound.append(index)
-            given.append(Given(x))
+            given.append(Given(x, self.signature.leaves[index]))
         return given
 
     def write_back(self, given: list[Given]) -> None:
         """Carry what was changed in place over to the tensors of the caller."""
         for x, mine in zip(self.signature.leaves, given, strict=True):
             if isinstance(x, Tensor) and mine.is_changed and not mine.tensor.array.storage.released:
+                if x.array.storage.version != mine.source_version:
+                    raise self._changed_twice(x)
                 update.assign(x.array, mine.tensor.array)
+
+    def check_changed(self, changed: list[tuple[int, Content]], written: list[Storage]) -> None:
+        """CaptureError if a replay would change the memory of an argument from outside as well as in place."""
+        for x in self.tensors(changed):
+            if any(storage is x.array.storage for storage in written):
+                raise self._changed_twice(x)
+
+    def _changed_twice(self, x: Tensor) -> CaptureError:
+        return CaptureError(
+            f"{self.name}: {x.array.storage} is changed as an argument, which is a value, and from outside as well; "
+            "change it one way"
+        )
 
     def changed(self, given: list[Given]) -> list[tuple[int, Content]]:
         """Which leaves that are tensors were changed in place, and where what they became is."""

@@ -15,22 +15,27 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, overload
 
-from gpu_backend import Device
+from gpu_backend import Device, DType
 from gpu_backend.array import allocate
 from gpu_backend.capture import Content, active, content_of
 from gpu_backend.device import GPUDevice
 from gpu_backend.errors import OutOfMemoryError
 from gpu_backend.ops import update
 from gpu_backend.plan import Arena
+from gpu_backend.spec import Shape
 
-from .call import Call, Slot, detached, filled
+from .call import Call, Given, Slot, detached, filled
 from .explain import explanation
+from .replay import TracedPlan
 from .signature import rebuild
+from .surroundings import Surroundings
+from .tape import next_serial
 from .tensor import Tensor
-from .trace import Trace, TracedPlan
+from .trace import Trace
 from .verify import Verification
 
 FAILURES_UNTIL_EAGER = 3
+KEPT_FAILURES = 256
 ON_HOST = "the host runs numpy, which has no dispatches to replay"
 INSIDE = "it is called inside another capture, which records it"
 
@@ -66,9 +71,8 @@ class Kept:
     traced: TracedPlan
     bound: list[int]
     changed: list[tuple[int, Content]]
-    results: list[tuple[Content, tuple[int, ...], Any]]
+    results: list[tuple[Content, Shape, DType]]
     template: Any
-    step: int = 0
 
 
 class Compiled:
@@ -83,37 +87,56 @@ class Compiled:
         self.fn = fn
         self.name = getattr(fn, "__qualname__", type(fn).__name__)
         self._options = verify, fallback, max_plans
-        self._lock = threading.RLock()
+        self._lock = threading.RLock()  # not held while the function runs
         self._plans: dict[Any, list[Kept]] = {}
         self._recent: dict[int, Kept] = {}
         self._arenas: dict[Device, Arena] = {}
-        self._failures: Counter[Any] = Counter()
-        self._why: dict[Any, str] = {}
+        self._failures: dict[Any, tuple[int, str]] = {}
         self._warned = False
-        self._bound: weakref.WeakKeyDictionary[Any, Compiled] = weakref.WeakKeyDictionary()
+        self._methods: dict[int, tuple[weakref.ref[Any], Compiled]] = {}
         self._stats = CompiledStats()
+        weakref.finalize(self, _close, self._recent).atexit = False
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
+        call = Call(self.name, arguments, options)
         if active.capture is not None:
-            return self._plain(Call(self.name, arguments, options), INSIDE)
+            return self._plain(call, INSIDE)
         with self._lock:
-            call = Call(self.name, arguments, options)
             self._drop_lost()
             kept = self._find(call)
-            if kept is not None:
+            if kept is not None and kept.traced.replays >= self._options[0]:
                 return self._replay(kept, call)
-            if not isinstance(call.device, GPUDevice):
-                return self._plain(call, ON_HOST)
-            if self._failures[call.key] >= FAILURES_UNTIL_EAGER:
-                return self._plain(call, self._why[call.key])
-            return self._capture(call, call.device)
+            failures, why = self._failures.get(call.key, (0, ""))
+        if kept is not None:
+            return self._verified(kept, call)
+        if not isinstance(call.device, GPUDevice):
+            return self._plain(call, ON_HOST)
+        if failures >= FAILURES_UNTIL_EAGER and self._options[1]:
+            return self._plain(call, why)
+        return self._capture(call, call.device)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Compiled:
         if instance is None:
             return self
-        if instance not in self._bound:
-            self._bound[instance] = Compiled(self.fn.__get__(weakref.proxy(instance)), *self._options)
-        return self._bound[instance]
+        known = self._methods.get(id(instance))
+        if known is None or known[0]() is not instance:
+            try:
+                reference = weakref.ref(instance, functools.partial(_forget, self._methods, id(instance)))
+            except TypeError:
+                raise TypeError(
+                    f"{self.name}: a compiled method wants instances that can be referred to weakly; add "
+                    f"'__weakref__' to the __slots__ of {type(instance).__name__}"
+                ) from None
+            known = reference, Compiled(self.fn.__get__(weakref.proxy(instance)), *self._options)
+            self._methods[id(instance)] = known
+        return known[1]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Compiled:
+        """The same function, without its plans."""
+        return Compiled(self.fn, *self._options)
+
+    def __reduce__(self) -> str:
+        raise TypeError(f"{self.name}: a compiled function is not pickled; compile the plain one after loading")
 
     def stats(self) -> CompiledStats:
         """What the calls came to so far."""
@@ -140,13 +163,16 @@ class Compiled:
             self._failures.clear()
             self._warned = False
 
-    # Which plan.
+    # Which plan. The lock is held.
 
     def _find(self, call: Call) -> Kept | None:
         for kept in list(self._plans.get(call.key, ())):
-            if not kept.traced.plan.is_intact:
+            with kept.traced.plan.device.lock:
+                is_intact = kept.traced.plan.is_intact
+            if not is_intact:
                 self._drop(kept)
             elif kept.traced.matches():
+                self._recent[id(kept)] = self._recent.pop(id(kept))
                 return kept
         return None
 
@@ -157,7 +183,8 @@ class Compiled:
             self._drop(oldest)
 
     def _drop(self, kept: Kept) -> None:
-        del self._recent[id(kept)]
+        if self._recent.pop(id(kept), None) is None:
+            return
         self._plans[kept.key].remove(kept)
         if not self._plans[kept.key]:
             del self._plans[kept.key]
@@ -173,7 +200,7 @@ class Compiled:
         for kept in lost:
             kept.traced.plan.device.health.check()
 
-    # The three ways to run.
+    # The ways to run.
 
     def _plain(self, call: Call, reason: str) -> Any:
         self._stats.eager_calls[reason] += 1
@@ -188,84 +215,107 @@ class Compiled:
             call.write_back(given)
 
     def _replay(self, kept: Kept, call: Call) -> Any:
-        self._recent[id(kept)] = self._recent.pop(id(kept))
-        traced = kept.traced
-        plan, device = traced.plan, traced.plan.device
-        kept.step += 1
-        self._stats.replays += 1
-        self._stats.kernels += plan.kernels
-        self._stats.host_calls += plan.host_calls
-        self._stats.encoding = device.recorder.submissions.encoding.kind
-        if traced.replays < self._options[0]:
-            return self._verified(kept, call)
+        plan, device = kept.traced.plan, kept.traced.plan.device
         with device.lock:
+            call.check_changed(kept.changed, plan.written)
             made = [allocate(shape, dtype, device, self.name) for _, shape, dtype in kept.results]
             results = [(content, y) for (content, _, _), y in zip(kept.results, made, strict=True)]
-            for index, content in kept.changed:
-                leaf = call.signature.leaves[index]
-                assert isinstance(leaf, Tensor)
+            for leaf, (_, content) in zip(call.tensors(kept.changed), kept.changed, strict=True):
                 update.own(leaf.array)
                 leaf.array.storage.version += 1
                 results.append((content, leaf.array))
-            traced.replay(call.inputs(kept.bound), results)
+            kept.traced.replay(call.inputs(kept.bound), results)
+        self._count(kept)
         return filled(kept.template, [Tensor(y) for y in made])
+
+    def _count(self, kept: Kept) -> None:
+        plan = kept.traced.plan
+        self._stats.replays += 1
+        self._stats.kernels += plan.kernels
+        self._stats.host_calls += plan.host_calls
+        self._stats.encoding = plan.device.recorder.submissions.encoding.kind
 
     def _verified(self, kept: Kept, call: Call) -> Any:
         """A replay that is undone, a plain call for real, and a comparison."""
-        check = Verification(kept.traced, self.name, kept.step)
-        check.replay([call.copied(index) for index in kept.bound], kept.results)
+        check = Verification(kept.traced, self.name)
+        changed = call.tensors(kept.changed)
+        with self._lock:
+            call.check_changed(kept.changed, kept.traced.plan.written)
+            outputs = [*kept.results, *((c, x.shape, x.dtype) for x, (_, c) in zip(changed, kept.changed, strict=True))]
+            check.replay([call.copied(index) for index in kept.bound], outputs)
+            self._count(kept)
         result = self._run(call)
         found: list[Tensor] = []
         rebuild(result, lambda x: found.append(x) if isinstance(x, Tensor) else x)
         try:
-            check.compare([x.array for x in found])
+            check.compare([x.array for x in (*found, *changed)])
         except BaseException:
-            self._drop(kept)
+            with self._lock:
+                self._drop(kept)
             raise
         return result
 
     def _capture(self, call: Call, device: GPUDevice) -> Any:
-        trace = Trace(device, strict=not self._options[1])
+        surroundings = Surroundings(self.fn)
+        trace = Trace(device, not self._options[1], next_serial())
         given = call.captured_leaves(trace)
-        arguments, options = call.arguments(given)
-        trace.start()
         try:
-            result = self.fn(*arguments, **options)
-            made = self._outputs(trace, result)
+            returned, results, template = self._traced_run(trace, call, given, surroundings)
+            changed = call.changed(given)
+            del given
+            if not trace.abandoned:
+                trace.finish()
+            if not trace.abandoned and surroundings.changed():
+                trace.abandon("it changes a variable or a container that it names, which a replay would not")
+            kept = None
+            if not trace.abandoned:
+                outputs = [content for content, shape, _ in results if 0 not in shape] + [c for _, c in changed]
+                with self._lock, device.lock:
+                    traced = self._plan(trace, device, outputs, surroundings)
+                    if traced is not None:
+                        results = [(c, s, t) for c, (_, s, t) in zip(_renamed(results, outputs), results, strict=True)]
+                        kept = Kept(call.key, traced, call.bound, changed, results, template)
         except BaseException:
             trace.drop()
             raise
+        if trace.abandoned and trace.strict:
+            raise trace.error()
+        with self._lock:
+            if kept is None:
+                self._note_failure(call.key, trace)
+            else:
+                self._stats.captures += 1
+                self._failures.pop(call.key, None)
+                self._keep(kept)
+        if trace.abandoned:
+            self._warn(trace)
+        return returned
+
+    def _traced_run(self, trace: Trace, call: Call, given: list[Given], surroundings: Surroundings) -> Any:
+        """The function's result in memory of its own; its parts, and a structure with slots for them."""
+        arguments, options = call.arguments(given)
+        trace.start()
+        try:
+            surroundings.note(trace, (arguments, options))
+            result = self.fn(*arguments, **options)
+            results, template = self._outputs(trace, result)
         finally:
             trace.stop()
             call.write_back(given)
-        returned = detached(result)
-        template, results = made
-        changed = call.changed(given)
-        del result, arguments, options, given
-        if not trace.abandoned:
-            trace.finish(call.tensors(changed))
-        if not trace.abandoned:
-            try:
-                with device.lock:
-                    arena = self._arenas.get(device) or self._arenas.setdefault(device, Arena(device))
-                    outputs = [*(content for content, _, _ in results), *(content for _, content in changed)]
-                    traced = trace.plan(arena, outputs)
-            except OutOfMemoryError as error:
-                trace.abandon(f"there is no memory for its plan: {error}")
-            except BaseException:
-                trace.drop()
-                raise
-        if trace.abandoned:
-            self._note_failure(call.key, trace)
-        else:
-            self._stats.captures += 1
-            self._failures.pop(call.key, None)
-            self._keep(Kept(call.key, traced, call.bound, changed, results, template))
-        return returned
+        return detached(result), results, template
 
-    def _outputs(self, trace: Trace, result: Any) -> tuple[Any, list[tuple[Content, tuple[int, ...], Any]]]:
-        """The structure of what was returned, with slots, and what fills them."""
-        results: list[tuple[Content, tuple[int, ...], Any]] = []
+    def _plan(
+        self, trace: Trace, device: GPUDevice, outputs: list[Content], surroundings: Surroundings
+    ) -> TracedPlan | None:
+        arena = self._arenas.get(device) or self._arenas.setdefault(device, Arena(device))
+        try:
+            return TracedPlan(trace, arena, outputs, surroundings)
+        except OutOfMemoryError:
+            trace.abandon("there is no memory for the buffers of its plan")
+            return None
+
+    def _outputs(self, trace: Trace, result: Any) -> tuple[list[tuple[Content, Shape, DType]], Any]:
+        results: list[tuple[Content, Shape, DType]] = []
 
         def note(x: Any) -> Any:
             if not isinstance(x, Tensor):
@@ -276,12 +326,16 @@ class Compiled:
             results.append((content_of(x.array.storage), x.shape, x.dtype))
             return Slot(len(results) - 1)
 
-        return rebuild(result, note), results
+        template = rebuild(result, note)
+        return results, template
 
     def _note_failure(self, key: Any, trace: Trace) -> None:
         self._stats.eager_calls[trace.abandoned] += 1
-        self._failures[key] += 1
-        self._why[key] = trace.abandoned
+        self._failures[key] = self._failures.get(key, (0, ""))[0] + 1, trace.abandoned
+        while len(self._failures) > KEPT_FAILURES:
+            del self._failures[next(iter(self._failures))]
+
+    def _warn(self, trace: Trace) -> None:
         if not self._warned:
             self._warned = True
             file, line = trace.line
@@ -290,6 +344,23 @@ class Compiled:
                 f"{FAILURES_UNTIL_EAGER - 1} times more. stats().eager_calls counts such calls"
             )
             warnings.warn_explicit(text, CaptureWarning, file, line)
+
+
+def _renamed(results: list[tuple[Content, Shape, DType]], outputs: list[Content]) -> list[Content]:
+    """The contents of results after the plan gave some of them another place; those of empty ones stay."""
+    places = iter(outputs)
+    return [content if 0 in shape else next(places) for content, shape, _ in results]
+
+
+def _close(recent: dict[int, Kept]) -> None:
+    """Let go of what plans pinned, when their function is gone; may run in a garbage collection."""
+    for kept in list(recent.values()):
+        kept.traced.plan.close()
+
+
+def _forget(methods: dict[int, Any], key: int, reference: Any) -> None:
+    if key in methods and methods[key][0] is reference:
+        del methods[key]
 
 
 @overload

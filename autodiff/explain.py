@@ -7,7 +7,7 @@ from collections import Counter
 from gpu_backend.capture import Copy, Dispatch
 from gpu_backend.plan import Plan
 
-from .trace import TracedPlan
+from .replay import TracedPlan
 
 
 def explanation(name: str, traced: TracedPlan | None, eager_calls: Counter[str]) -> str:
@@ -47,8 +47,4 @@ def _commands(plan: Plan) -> list[str]:
 
 
 def _constants(plan: Plan) -> list[str]:
-    return [
-        f"constant of {constant.nbytes:,} bytes, uploaded when it was captured"
-        for content, constant in plan.constants.items()
-        if content not in plan.refreshed
-    ]
+    return [f"constant of {nbytes:,} bytes, uploaded when it was captured" for nbytes in plan.constant_nbytes]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import weakref
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from gpu_backend import Array, Device, DType
 
 PLAIN = (bool, int, str, bytes, type(None), DType, Device, enum.Enum, np.dtype, type)
+LARGEST_FROZEN = 2**16  # bytes of a numpy array that is compared by content
 
 
 class Identified:
@@ -17,32 +19,41 @@ class Identified:
 
 
 class Same:
-    """An object in a frozen value, compared by identity, and held."""
+    """An object in a frozen value, compared by identity. It is not kept alive where it can be watched instead."""
 
-    __slots__ = ("held",)
+    __slots__ = ("_hash", "_held")
 
     def __init__(self, held: Any) -> None:
-        self.held = held
+        self._hash = id(held)
+        try:
+            self._held: Any = weakref.ref(held)
+        except TypeError:
+            self._held = lambda: held
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Same) and other.held is self.held
+        if not isinstance(other, Same):
+            return NotImplemented
+        mine = self._held()
+        return mine is not None and mine is other._held()
 
     def __hash__(self) -> int:
-        return id(self.held)
+        return self._hash
 
     def __repr__(self) -> str:
-        return f"<{type(self.held).__name__}>"
+        return f"<{type(self._held()).__name__}>"
 
 
 def freeze(value: Any) -> Any:
-    """A copy of a value that compares as equal while the value is the same: numbers by type and bits, containers by
-    what is in them, tensors by identity and by where they lie, anything else by identity."""
+    """A copy of a value that compares as equal while the value is the same: numbers by type and bits, containers and
+    small numpy arrays by what is in them, tensors by identity and by where they lie, anything else by identity."""
     if isinstance(value, PLAIN):
         return type(value), value
     if isinstance(value, float):
         return float, value.hex()
     if isinstance(value, np.generic):
         return value.dtype, value.tobytes()
+    if isinstance(value, np.ndarray) and value.nbytes <= LARGEST_FROZEN and not value.dtype.hasobject:
+        return Same(value), value.dtype, value.shape, value.tobytes()
     if isinstance(value, list | tuple):
         return type(value), tuple(freeze(item) for item in value)
     if isinstance(value, dict):
@@ -59,4 +70,11 @@ def is_mutable(value: Any) -> bool:
     """Whether ``freeze`` looks into a value that may change without being set anew."""
     if isinstance(value, tuple):
         return any(is_mutable(item) for item in value)
-    return isinstance(value, list | dict | set)
+    return isinstance(value, list | dict | set | np.ndarray)
+
+
+class Mutations:
+    """How often something was set that a plan depends on: an attribute of a module, a ``requires_grad``. As long as it
+    stands still, nothing of that kind needs to be looked at."""
+
+    count = 0

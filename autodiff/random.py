@@ -21,7 +21,7 @@ from gpu_backend.ops.update import persist
 from gpu_backend.spec import as_shape, size_of
 
 from .tensor import Tensor
-from .trace import Trace, Undo, tracing
+from .trace import Trace, Undo, abandon, tracing
 
 
 class State(NamedTuple):
@@ -46,6 +46,7 @@ def manual_seed(seed: int) -> None:
 
 def get_state() -> State:
     """Seed and position of this thread's stream."""
+    abandon("it reads the state of the random numbers on the host")
     return _stream.state
 
 
@@ -54,7 +55,7 @@ def set_state(state: State | tuple[int, int]) -> None:
     seed, position = state
     if not (0 <= seed < 2**64 and 0 <= position < 2**64):
         raise ValueError(f"set_state: seed and position are 64-bit numbers, not {seed} and {position}")
-    _abandon("it sets the state of the random numbers, which a replay would not")
+    abandon("it sets the state of the random numbers, which a replay would not")
     _stream.state = State(int(seed), int(position))
 
 
@@ -79,7 +80,7 @@ def bernoulli(shape: int | Iterable[int], p: float, device: str | Device | None 
 def host_uniform(low: float, high: float, shape: int | Iterable[int]) -> np.ndarray[Any, Any]:
     """float32 in [low, high) as numpy, from the same stream: for weights, which start equal on every device."""
     extents = as_shape("host_uniform", shape)
-    _abandon("it makes random numbers on the host, which a replay would repeat")
+    abandon("it makes random numbers on the host, which a replay would repeat")
     seed, position = _advance(draws.blocks(size_of(extents)))
     drawn = draws.unit_interval(draws.words(size_of(extents), seed, position)).reshape(extents)
     return (low + (high - low) * drawn.astype(np.float64)).astype(np.float32)
@@ -141,9 +142,3 @@ def _zero(device: Device) -> Array:
             device.constants["random base"] = made
     zero: Array = device.constants["random base"]
     return zero
-
-
-def _abandon(reason: str) -> None:
-    trace = tracing()
-    if trace is not None:
-        trace.abandon(reason)

@@ -20,7 +20,8 @@ from .tensor import Tensor
 
 
 class Signature:
-    """Leaves and key of the arguments of a call.
+    """Leaves and key of the arguments of a call. ``order``: the leaf that each tensor and numpy array among the
+    arguments stands for, in order; tensors on one memory are one leaf.
 
     A tensor that was made by the user and wants a gradient stands for itself, not for its elements. TypeError names an
     argument of another kind than a compiled function takes.
@@ -28,21 +29,18 @@ class Signature:
 
     def __init__(self, name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
         self.leaves: list[Tensor | np.ndarray[Any, Any]] = []
+        self.order: list[int] = []
         self._name = name
         self._seen: dict[int, int] = {}
         self._device: Device | None = None
         key = [self._walk(x, f"argument {index}") for index, x in enumerate(arguments)]
-        key += [(word, self._walk(x, f"argument {word}")) for word, x in sorted(options.items())]
+        key += [(word, self._walk(x, f"argument {word}")) for word, x in options.items()]
         self.key = tuple(key)
 
     @property
     def device(self) -> Device | None:
         """Where the first tensor lies, if there is one."""
         return self._device
-
-    def index(self, value: Tensor | np.ndarray[Any, Any]) -> int:
-        """The number of the leaf that stands for an argument."""
-        return self._seen[id(value.array.storage if isinstance(value, Tensor) else value)]
 
     def _walk(self, value: Any, where: str) -> Any:
         if isinstance(value, Tensor):
@@ -53,10 +51,11 @@ class Signature:
             known = self._seen.setdefault(memory, len(self.leaves))
             if known == len(self.leaves):
                 self.leaves.append(value)
+            self.order.append(known)
             return "tensor", known, value.shape, value.dtype, value.device
         if isinstance(value, np.ndarray):
             elements = host_elements(value)
-            self._seen[id(value)] = len(self.leaves)
+            self.order.append(len(self.leaves))
             self.leaves.append(elements)
             return "array", elements.shape, elements.dtype
         if isinstance(value, list | tuple):
@@ -82,6 +81,8 @@ def rebuild(value: Any, replace: Callable[[Any], Any], leaves: tuple[type, ...] 
     """The same structure of lists, tuples, dicts and dataclasses with each of its leaves replaced."""
     if isinstance(value, leaves):
         return replace(value)
+    if isinstance(value, Identified):
+        return value
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return type(value)(*(rebuild(item, replace, leaves) for item in value))
     if isinstance(value, list | tuple):

@@ -17,6 +17,12 @@ from gpu_backend import Array, Op, ops
 from gpu_backend.spec import Shape
 
 from .errors import GradientError
+from .trace import tracing
+
+
+def next_serial() -> int:
+    """The serial number that the next entry would have; entries have larger ones afterwards."""
+    return next(_serials)
 
 
 class Leaf(Protocol):
@@ -130,9 +136,13 @@ def _check_reachable(root: Entry) -> None:
     """Check every entry that the walk will meet, before it changes anything."""
     seen = {root}
     waiting = [root]
+    trace = tracing()
     while waiting:
         entry = waiting.pop()
         entry.check()
+        if trace is not None and entry.serial < trace.first_entry:
+            trace.abandon("it goes back through a graph that was made before, whose checks a replay would not repeat")
+            trace = None
         for node in entry.nodes:
             if isinstance(node, Entry) and node not in seen:
                 seen.add(node)

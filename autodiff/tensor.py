@@ -18,12 +18,14 @@ from gpu_backend.device import device as find_device
 from gpu_backend.device import same_device
 from gpu_backend.ops import update
 from gpu_backend.spec import DTypeLike, Scalar, Shape, as_scalar, result_type
+from gpu_backend.storage import Storage
 
 from .errors import GradientError
+from .freeze import Mutations
 from .in_place import InPlace
 from .operators import Operators
 from .tape import Entry, deliver, is_grad_enabled, walk
-from .trace import note_gradient
+from .trace import note_gradient, note_leaf
 
 
 class Tensor(InPlace, Operators):
@@ -42,7 +44,7 @@ class Tensor(InPlace, Operators):
         self.array = array
         self._requires_grad = requires_grad
         self._grad: Tensor | None = None
-        self._home: weakref.ref[Tensor] | None = None  # the gradient that plans write to
+        self._home: weakref.ref[Storage] | None = None  # of the gradient, where plans write it
         self._entry: Entry | None = None
 
     # What it is.
@@ -218,7 +220,9 @@ class Tensor(InPlace, Operators):
             raise GradientError("requires_grad_: this tensor is the result of an op; ask before the op, or detach()")
         if requires_grad and not self.dtype.is_float:
             raise DtypeError(f"a gradient exists for float32 only, not for {self.dtype}")
+        note_leaf(self)
         self._requires_grad = requires_grad
+        Mutations.count += 1
         return self
 
     def detach(self) -> Tensor:
@@ -322,6 +326,10 @@ def apply(op: Op, *inputs: Tensor | Scalar | None, **attributes: Any) -> Tensor:
             raise DtypeError(f"{op.name}: takes tensors, not {type(x).__name__}; autodiff.tensor makes one")
     if device is None:
         raise DtypeError(f"{op.name}: at least one operand must be a tensor")
+    if active.capture is not None:
+        for x in inputs:
+            if isinstance(x, Tensor) and x._entry is None:
+                note_leaf(x)
     with device.lock:  # no other thread may change what is saved before its version is noted
         y, saved = op.run(arrays, attributes)
         result = Tensor(y)

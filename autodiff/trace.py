@@ -1,27 +1,26 @@
-"""Trace: a capture that knows of gradients, modules, optimizers and what the host does between two replays.
+"""Trace: a capture that is told of gradients, modules, optimizers and of what the host does.
 
-Tensors, modules, optimizers, schedules and random numbers tell it what they do, through ``tracing()``. It becomes a
-``TracedPlan``: the list, what must hold for a replay to be right, and what the host does around one.
+Tensors, modules, optimizers, schedules and random numbers tell it, through ``tracing()`` and the ``note_`` functions.
+``replay.TracedPlan`` is what becomes of it.
 """
 
 from __future__ import annotations
 
 import gc
+import sys
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from gpu_backend import Array, array
 from gpu_backend.array import bytes_of
-from gpu_backend.capture import Capture, Content, Copy, active, content_of, escaped, paused, pin
+from gpu_backend.capture import Capture, Content, active, content_of, escaped, paused
 from gpu_backend.device import GPUDevice
-from gpu_backend.ops import update
-from gpu_backend.plan import Arena, Plan, uses
-from gpu_backend.storage import Storage
+from gpu_backend.plan import Plan
 
-from .freeze import freeze, is_mutable
+from .freeze import Mutations, freeze
 
 if TYPE_CHECKING:
     from .nn.module import Module
@@ -33,12 +32,6 @@ Undo = Callable[[], None]
 T = TypeVar("T")
 
 
-class Mutations:
-    """How often an attribute of any module was set: as long as it stands still, no module needs to be looked at."""
-
-    count = 0
-
-
 def tracing() -> Trace | None:
     """The trace of this thread, if there is one."""
     capture = active.capture
@@ -46,14 +39,21 @@ def tracing() -> Trace | None:
 
 
 def note_gradient(leaf: Tensor, is_read: bool) -> None:
-    """``leaf.grad`` is looked at, or else replaced; a trace of this thread wants to know."""
+    """``leaf.grad`` is looked at, or else replaced."""
     trace = tracing()
     if trace is not None:
         trace.gradient(leaf, is_read)
 
 
+def note_leaf(leaf: Tensor) -> None:
+    """``leaf.requires_grad`` is looked at, or about to be set."""
+    trace = tracing()
+    if trace is not None:
+        trace.leaf(leaf)
+
+
 def note_module(module: Module) -> None:
-    """A module is called; a trace of this thread wants to know."""
+    """A module is called."""
     trace = tracing()
     if trace is not None:
         trace.module(module)
@@ -67,39 +67,75 @@ def note_attribute(module: Module, name: str) -> None:
         trace.attribute(module, name)
 
 
-class Trace(Capture):
-    """What a function does while it is captured, above what it records."""
+def abandon(reason: str) -> None:
+    """This thread does what a replay could not repeat."""
+    trace = tracing()
+    if trace is not None:
+        trace.abandon(reason)
 
-    def __init__(self, device: GPUDevice, strict: bool) -> None:
+
+def module_state(module: Module) -> Any:
+    """The attributes of a module, frozen."""
+    return freeze({"training": module.training, **vars(module)})
+
+
+class Trace(Capture):
+    """What a function does while it is captured, above what it records.
+
+    ``first_entry``: the serial number from which on entries of the tape are made inside.
+    """
+
+    def __init__(self, device: GPUDevice, strict: bool, first_entry: int) -> None:
         super().__init__(device.pool, strict)
         self.device = device
+        self.first_entry = first_entry
         self.hooks: list[Hook] = []
+        self.gradients: dict[int, GradientNote] = {}
+        self.leaves: dict[int, tuple[weakref.ref[Tensor], bool]] = {}
+        self.modules: dict[int, tuple[weakref.ref[Module], Any]] = {}
+        self.optimizers: dict[int, tuple[weakref.ref[Optimizer], Any]] = {}
         self._companions: dict[Callable[[Trace], Any], Any] = {}
-        self._gradients: dict[int, GradientNote] = {}
-        self._modules: dict[int, Module] = {}
-        self._optimizers: dict[int, Optimizer] = {}
-        self._attributes: dict[tuple[int, str], tuple[Module, str, Any]] = {}
+        self._attributes: dict[tuple[int, str], tuple[weakref.ref[Module], str, Any]] = {}
 
     # What the function does.
 
     def gradient(self, leaf: Tensor, is_read: bool) -> None:
         """``leaf.grad`` is looked at, or else replaced."""
-        note = self._gradients.get(id(leaf))
+        note = self.gradients.get(id(leaf))
         if note is None or note.leaf() is not leaf:
-            self._gradients[id(leaf)] = GradientNote(leaf, is_read)
+            self.gradients[id(leaf)] = GradientNote(leaf, is_read)
+
+    def leaf(self, leaf: Tensor) -> None:
+        """``leaf.requires_grad`` is looked at, or about to be set."""
+        known = self.leaves.get(id(leaf))
+        if known is None or known[0]() is not leaf:
+            self.leaves[id(leaf)] = weakref.ref(leaf), leaf._requires_grad
 
     def module(self, module: Module) -> None:
         """A module is called."""
-        self._modules[id(module)] = module
+        known = self.modules.get(id(module))
+        if known is None or known[0]() is not module:
+            self.modules[id(module)] = weakref.ref(module), module_state(module)
 
     def attribute(self, module: Module, name: str) -> None:
         """An attribute of a module is about to be set."""
-        if (id(module), name) not in self._attributes:
-            self._attributes[id(module), name] = module, name, freeze(vars(module).get(name, ABSENT))
+        known = self._attributes.get((id(module), name))
+        if known is None or known[0]() is not module:
+            self._attributes[id(module), name] = weakref.ref(module), name, freeze(getattr(module, name, ABSENT))
 
     def optimizer(self, optimizer: Optimizer) -> None:
-        """An optimizer takes a step."""
-        self._optimizers[id(optimizer)] = optimizer
+        """An optimizer takes a step, or is met before the function starts."""
+        known = self.optimizers.get(id(optimizer))
+        if known is not None and known[0]() is optimizer and known[1] != optimizer.options():
+            self.abandon(
+                f"it sets options of {optimizer.name} itself, and a replay reads them once; use a schedule, or set "
+                "them before the call"
+            )
+        self.options_changed(optimizer)
+
+    def options_changed(self, optimizer: Optimizer) -> None:
+        """A schedule, which goes on with each replay, has set options."""
+        self.optimizers[id(optimizer)] = weakref.ref(optimizer), optimizer.options()
 
     def refreshed(self, produce: Callable[[], np.ndarray[Any, Any]], label: str) -> Array:
         """An array that holds what ``produce`` gives now, and before each replay what it gives then."""
@@ -121,91 +157,103 @@ class Trace(Capture):
         made: T = self._companions[kind]
         return made
 
-    # What becomes of it.
+    # Whether it left something behind that a replay would not.
 
-    def finish(self, changed: Sequence[Tensor]) -> None:
-        """The function has returned, its results are copied, and arguments that it ``changed`` are written back. Gives
-        up if it left something behind that a replay would not."""
+    def finish(self) -> None:
+        """The function has returned, its results are copied, and the arguments that it changed are written back."""
         self._companions.clear()
-        outside = {id(storage) for storage in self.outside.values()}
-        if any(id(x.array.storage) in outside for x in changed):
-            self.abandon("it changes an argument in place whose memory it also meets from outside")
-            return
+        reason = self._changed_on_the_host() or self._left_on_the_device()
+        if reason:
+            self.abandon(reason)
+
+    def _changed_on_the_host(self) -> str:
+        kept = "; keep what changes from call to call in a tensor, and change that in place"
         for module, name, before in self._attributes.values():
-            if freeze(vars(module).get(name, ABSENT)) != before:
-                self.abandon(
-                    f"it changes {type(module).__name__}.{name}, which a replay would not; keep what changes from call "
-                    "to call in a tensor, and change that in place"
-                )
-                return
-        gradients = [leaf._grad.array.storage for leaf in self._leaves() if leaf._grad is not None]
+            owner = module()
+            if owner is not None and freeze(getattr(owner, name, ABSENT)) != before:
+                return f"it changes {type(owner).__name__}.{name}, which a replay would not{kept}"
+        for module, state in self.modules.values():
+            owner = module()
+            if owner is not None and module_state(owner) != state:
+                return f"it changes an attribute of {type(owner).__name__}, which a replay would not{kept}"
+        for optimizer, options in self.optimizers.values():
+            stepped = optimizer()
+            if stepped is not None and stepped.options() != options:
+                return f"it sets options of {stepped.name} itself, which a replay would not; use a schedule"
+        for leaf, flag in self.leaves.values():
+            tensor = leaf()
+            if tensor is not None and tensor._requires_grad != flag:
+                return f"it sets requires_grad of {tensor.array.storage}, which a replay would not"
+        return ""
+
+    def _left_on_the_device(self) -> str:
+        mended = "and a replay would not renew it; return it, or update one in place that was made before"
+        gradients = [leaf._grad.array.storage for leaf in self.live_leaves() if leaf._grad is not None]
+        left = escaped(self, gradients)
+        if left is None and not any(self._is_kept(leaf) for leaf in self.live_leaves()):
+            return ""
+        gc.collect()
         left = escaped(self, gradients)
         if left is not None:
-            gc.collect()
-            left = escaped(self, gradients)
-        if left is not None:
-            self.abandon(
-                f"a tensor that it made, {left}, is still held after the call, and a replay would not renew it; return "
-                "it, or update one in place that was made before"
-            )
+            return f"a tensor that it made, {left}, is still held after the call, {mended}"
+        if any(self._is_kept(leaf) for leaf in self.live_leaves()):
+            return f"a gradient that it made is held after the call, beside grad, {mended}"
+        return ""
 
-    def plan(self, arena: Arena, outputs: Sequence[Content]) -> TracedPlan:
-        """The plan, after ``finish``. Each parameter's gradient moves to the one buffer that all plans use for it."""
-        renamed: dict[Content, Storage] = {}
-        ends: list[tuple[Tensor, Tensor | None]] = []
-        for leaf in self._leaves():
-            if leaf._grad is not None and self.is_born(content_of(leaf._grad.array.storage)):
-                self._settle(leaf, renamed)
-            ends.append((leaf, leaf._grad))
-        plan = Plan(self, self.device, arena, outputs, renamed)
-        return TracedPlan(plan, self, ends)
+    def _is_kept(self, leaf: Tensor) -> bool:
+        return leaf._grad is not None and self.is_born(leaf._grad.array.storage) and is_held_elsewhere(leaf)
 
-    def _leaves(self) -> list[Tensor]:
+    def live_leaves(self) -> list[Tensor]:
         """The leaves whose gradient was met and that live on."""
-        leaves = [note.leaf() for note in self._gradients.values()]
+        leaves = [note.leaf() for note in self.gradients.values()]
         return [leaf for leaf in leaves if leaf is not None]
-
-    def _settle(self, leaf: Tensor, renamed: dict[Content, Storage]) -> None:
-        made = leaf._grad
-        assert made is not None
-        content = content_of(made.array.storage)
-        home = leaf._home() if leaf._home is not None else None
-        if home is None or home.array.storage.released or home.device is not made.device:
-            home = made
-            leaf._home = weakref.ref(home)
-        else:
-            update.copy_into(home.array, made.array)
-            leaf._grad = home
-        storage = home.array.storage
-        if content_of(storage) not in self.outside:
-            pin(storage)
-            self.outside[content_of(storage)] = storage
-            if home is not made:
-                renamed[content] = storage
-        elif uses(self.commands, content)[0] > uses(self.commands, content_of(storage))[1]:
-            renamed[content] = storage
-        else:  # the old gradient is still read when the new one is made
-            self.commands.append(Copy(content, content_of(storage), made.array.nbytes))
 
 
 class GradientNote:
-    """A leaf whose gradient is met, and what it was, which counts if it was looked at before it was replaced.
+    """A leaf whose gradient is met, and what it was, which counts if it was looked at before it was replaced."""
 
-    Leaves that the function makes and drops are not held.
-    """
-
-    __slots__ = ("before", "is_read", "leaf")
+    __slots__ = ("_before", "_was_there", "is_read", "leaf")
 
     def __init__(self, leaf: Tensor, is_read: bool) -> None:
         self.leaf = weakref.ref(leaf)
         self.is_read = is_read
-        self.before = None if leaf._grad is None else leaf._grad.array.storage
+        self._was_there = leaf._grad is not None
+        self._before = None if leaf._grad is None else weakref.ref(leaf._grad.array.storage)
 
     def holds(self) -> bool:
         """Whether the gradient is now what it was then."""
         leaf = self.leaf()
         now = None if leaf is None else leaf._grad
-        return not self.is_read or (None if now is None else now.array.storage) is self.before
+        if not self.is_read:
+            return True
+        if now is None or self._before is None:
+            return self._was_there == (now is not None)
+        return self._before() is now.array.storage
+
+
+def is_held_elsewhere(leaf: Any) -> bool:
+    """Whether someone beside ``leaf`` holds its gradient, the tensor or the array in it."""
+    return _references(leaf) > _alone
+
+
+def _references(leaf: Any) -> int:
+    gradient = leaf._grad
+    elements = gradient.array
+    return sys.getrefcount(gradient) + sys.getrefcount(elements)
+
+
+class _Alone:
+    """A gradient that nobody holds, to count by."""
+
+    def __init__(self) -> None:
+        self._grad: Any = None
+        self.array: Any = None
+
+
+_sample = _Alone()
+_sample._grad = _Alone()
+_sample._grad.array = _Alone()
+_alone = _references(_sample)
 
 
 class Hook:
@@ -249,56 +297,3 @@ class Action(Hook):
 
     def keep(self) -> Undo:
         return self._keep()
-
-
-class TracedPlan:
-    """A plan, what must hold when it is replayed, and what the host does around it.
-
-    ``ends``: the gradient that each leaf has afterwards.
-    """
-
-    def __init__(self, plan: Plan, trace: Trace, ends: list[tuple[Tensor, Tensor | None]]) -> None:
-        self.plan = plan
-        self.ends = ends
-        self.replays = 0
-        self._hooks = trace.hooks
-        plan.refreshed = {hook.content for hook in self._hooks if isinstance(hook, Refresh)}
-        self._gradients = [note for note in trace._gradients.values() if note.is_read and note.leaf() is not None]
-        self._modules = [(module, freeze(vars(module))) for module in trace._modules.values()]
-        self._optimizers = [(optimizer, optimizer.structure()) for optimizer in trace._optimizers.values()]
-        self._is_mutable = any(is_mutable(value) for module, _ in self._modules for value in vars(module).values())
-        self._mutations = Mutations.count
-
-    def matches(self) -> bool:
-        """Whether a replay would do what the function would do now."""
-        if not all(note.holds() for note in self._gradients):
-            return False
-        if any(optimizer.structure() != before for optimizer, before in self._optimizers):
-            return False
-        if self._is_mutable or self._mutations != Mutations.count:
-            if any(freeze(vars(module)) != before for module, before in self._modules):
-                return False
-            self._mutations = Mutations.count
-        return True
-
-    def keep(self) -> Undo:
-        """A way to undo what the hooks will do."""
-        undo = [hook.keep() for hook in self._hooks]
-
-        def back() -> None:
-            for step in undo:
-                step()
-
-        return back
-
-    def replay(self, given: Sequence[Any], results: Sequence[tuple[Content, Array]]) -> None:
-        """Do what the function would do. Callers hold the device's lock."""
-        for hook in self._hooks:
-            hook.run()
-        for hook in self._hooks:
-            if isinstance(hook, Refresh):
-                hook.write(self.plan)
-        self.plan.replay(given, results)
-        for leaf, gradient in self.ends:
-            leaf._grad = gradient
-        self.replays += 1

@@ -14,32 +14,34 @@ from gpu_backend.errors import DivergenceError
 from gpu_backend.ops import update
 from gpu_backend.storage import Storage
 
-from .trace import TracedPlan
+from .replay import TracedPlan
+from .tensor import Tensor
 
 
 class Verification:
     """One replay against one plain call: ``replay``, then the plain call, then ``compare``."""
 
-    def __init__(self, traced: TracedPlan, name: str, step: int) -> None:
+    def __init__(self, traced: TracedPlan, name: str) -> None:
         self._traced = traced
         self._device = traced.plan.device
-        self._where = f"{name}: replay {step}"
+        self._where = f"{name}: replay {traced.replays + 1}"
         self._results: list[np.ndarray[Any, Any]] = []
-        self._gradients: list[np.ndarray[Any, Any] | None] = []
+        self._gradients: list[tuple[Tensor, np.ndarray[Any, Any] | None]] = []
         self._changed: list[tuple[Storage, np.ndarray[Any, Any]]] = []
 
     def replay(self, given: Sequence[Array], results: Sequence[tuple[Content, tuple[int, ...], Any]]) -> None:
         """Replay, keep what comes out, and put everything back as it was."""
         plan = self._traced.plan
-        homes = {id(gradient.array.storage) for _, gradient in self._traced.ends if gradient is not None}
+        homes = {id(end.storage) for end in self._traced.ends}
         with self._device.lock:
             undo = self._traced.keep()
-            gradients = [(leaf, leaf._grad) for leaf, _ in self._traced.ends]
+            leaves = [leaf for leaf in (end.leaf() for end in self._traced.ends) if leaf is not None]
+            gradients = [(leaf, leaf._grad) for leaf in leaves]
             before = [(storage, update.copy(self._whole(storage))) for storage in plan.written]
             made = [allocate(shape, dtype, self._device, "verify") for _, shape, dtype in results]
             self._traced.replay(given, [(content, y) for (content, _, _), y in zip(results, made, strict=True)])
             self._results = [y.numpy() for y in made]
-            self._gradients = [None if end is None else end.numpy() for _, end in self._traced.ends]
+            self._gradients = [(leaf, None if leaf._grad is None else leaf._grad.numpy()) for leaf in leaves]
             self._changed = [(s, self._whole(s).numpy()) for s in plan.written if id(s) not in homes]
             for storage, content in before:
                 update.copy_into(self._whole(storage), content)
@@ -53,15 +55,14 @@ class Verification:
             raise DivergenceError(f"{self._where} returned {len(self._results)} tensors, the plain call {len(results)}")
         for index, (mine, theirs) in enumerate(zip(self._results, results, strict=True)):
             self._same(f"result {index}", mine, theirs.numpy())
-        for index, (kept, (leaf, end)) in enumerate(zip(self._gradients, self._traced.ends, strict=True)):
+        for index, (leaf, kept) in enumerate(self._gradients):
             what = f"the gradient of {leaf.array.storage} (gradient {index})"
             if (kept is None) != (leaf._grad is None):
                 raise DivergenceError(f"{self._where} and the plain call differ in whether {what} is there")
             if kept is not None and leaf._grad is not None:
                 self._same(what, kept, leaf._grad.numpy())
-                if end is not None and leaf._grad is not end:
-                    update.copy_into(end.array, leaf._grad.array)
-                    leaf._grad = end
+        for end in self._traced.ends:
+            end.take_over()
         for storage, content in self._changed:
             self._same(str(storage), content, self._whole(storage).numpy())
 

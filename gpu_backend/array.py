@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from .capture import active
 from .device import Device
 from .device import device as find_device
 from .errors import DeviceError, DtypeError, ReleasedBufferError, ShapeError
-from .recorder import Download
+from .recorder import READS, Download
 from .spec import DType, DTypeLike, Scalar, Shape, as_dtype, as_shape, bool_, float32, int32, reshaped, size_of, uint32
 from .storage import Storage
 from .submission import Bytes
@@ -167,6 +168,8 @@ class Readback:
 
     def numpy(self) -> npt.NDArray[Any]:
         """The elements as numpy, each time a copy."""
+        if active.capture is not None:
+            active.capture.abandon(READS)
         with self.device.lock:
             content = self._download.content()
         return elements_of(content.copy(), self)

@@ -40,9 +40,10 @@ class Allocator(Protocol):
 
 
 class Scoped(Protocol):
-    """What is told of each lease that begins in its thread while it is open."""
+    """What is told of each lease that begins while it is open, in its thread and in others."""
 
     def add(self, storage: Storage) -> None: ...
+    def add_stranger(self, storage: Storage) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,8 @@ class BufferPool:
     """Buffers of one device by size class, the lowest serial first, so that equal steps meet equal buffers.
 
     ``epoch`` counts flushes, and ``has_pending`` tells whether work was recorded since the last. ``scopes`` holds what
-    ``memory.scope`` opened, and captures, by thread; ``revocations`` counts pinned buffers that were taken by force.
+    ``memory.scope`` opened, and captures, by thread; ``revocations`` counts pinned buffers that were taken by force,
+    ``unpinned`` waits to be drained, as ``finalized`` does, since plans may go in a garbage collection.
     ``on_destroy`` is told of a buffer before it goes, ``on_pressure`` is to submit and finish what is recorded,
     ``on_take`` is told of what ``take`` gave, for tests that poison memory.
 
@@ -98,6 +100,7 @@ class BufferPool:
         self.has_pending = False
         self.limit: int | None = None
         self.scopes: dict[int, list[Scoped]] = {}
+        self.unpinned: deque[tuple[Buffer, int]] = deque()
         self.revocations = 0
         self.on_take: Callable[[Storage], None] | None = None
         self.on_destroy: Callable[[Buffer], None] | None = None
@@ -204,9 +207,18 @@ class BufferPool:
                     self._free[nbytes] = kept
 
     def note(self, storage: Storage) -> None:
-        """Enter a new lease in the scopes that are open in this thread."""
-        for scope in self.scopes.get(threading.get_ident(), ()):
-            scope.add(storage)
+        """Tell the scopes that are open of a new lease."""
+        mine = threading.get_ident()
+        for thread, scopes in list(self.scopes.items()):
+            for scope in scopes:
+                if thread == mine:
+                    scope.add(storage)
+                else:
+                    scope.add_stranger(storage)
+
+    def open_scope(self, scope: Scoped) -> None:
+        """Tell a scope of the leases of this thread from now on."""
+        self.scopes.setdefault(threading.get_ident(), []).append(scope)
 
     def end_scope(self, scope: Scoped) -> None:
         """Tell a scope of this thread of no more leases."""
@@ -216,7 +228,11 @@ class BufferPool:
             del self.scopes[thread]
 
     def drain(self) -> None:
-        """Release what garbage collection noted."""
+        """Release what garbage collection noted, and count the pins that went."""
+        while self.unpinned:
+            buffer, generation = self.unpinned.popleft()
+            if buffer.generation == generation and buffer.pins:
+                buffer.pins -= 1
         finalized = self.finalized
         while finalized:
             self._end_lease(*finalized.popleft())

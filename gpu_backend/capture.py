@@ -90,6 +90,7 @@ class Capture:
         self.inputs: dict[Content, int] = {}
         self.outside: dict[Content, Storage] = {}
         self.made: weakref.WeakSet[Storage] = weakref.WeakSet()
+        self.strangers: weakref.WeakSet[Storage] = weakref.WeakSet()
         self.abandoned = ""
         self.line: tuple[str, int] = ("", 0)
         self._born: dict[Content, int] = {}
@@ -97,7 +98,7 @@ class Capture:
 
     def start(self) -> None:
         """Begin to note what this thread records."""
-        self.pool.scopes.setdefault(threading.get_ident(), []).append(self)
+        self.pool.open_scope(self)
         active.capture = self
 
     def stop(self) -> None:
@@ -113,19 +114,28 @@ class Capture:
         self.stop()
         self.drop()
         if self.strict:
-            file, number = self.line
-            raise CaptureError(f"{reason} ({file}, line {number})")
+            raise self.error()
+
+    def error(self) -> CaptureError:
+        """Why it was given up, and where."""
+        file, number = self.line
+        return CaptureError(f"{self.abandoned} ({file}, line {number})")
 
     def drop(self) -> None:
         """Forget the list and let go of what it pinned."""
         for content, storage in self.outside.items():
             unpin(content, storage)
         self.commands, self.constants, self.outside = [], {}, {}
+        self.strangers.clear()
 
     def add(self, storage: Storage) -> None:
         """A lease begins in this thread; called by the pool, as for ``memory.scope``."""
         self.made.add(storage)
         self._born[content_of(storage)] = storage.buffer.nbytes
+
+    def add_stranger(self, storage: Storage) -> None:
+        """A lease begins in another thread."""
+        self.strangers.add(storage)
 
     def nbytes(self, content: Content) -> int:
         """Bytes of the buffer that holds a content made inside, an input or a constant."""
@@ -136,14 +146,21 @@ class Capture:
         self.inputs[content_of(storage)] = storage.buffer.nbytes
         self.made.add(storage)
 
+    def scratch(self, nbytes: int) -> Content:
+        """A content that counts as made inside, for a copy."""
+        content = (-2 - len(self._born), 2)
+        self._born[content] = nbytes
+        return content
+
     def hold(self, storage: Storage, data: Bytes) -> None:
         """A storage made outside the list counts as made inside, with these bytes as its constant content."""
         self.add(storage)
         self.constants[content_of(storage)] = data
 
-    def is_born(self, content: Content) -> bool:
-        """Whether a content began inside."""
-        return content in self._born and content not in self.outside
+    def is_born(self, storage: Storage) -> bool:
+        """Whether the content of a storage began inside."""
+        content = content_of(storage)
+        return storage.pool is self.pool and content in self._born and content not in self.outside
 
     def claim(self, mover: Mover, storage: Storage) -> None:
         """Something is about to use a storage: one from outside is pinned, so that it stays where it is."""
@@ -154,6 +171,9 @@ class Capture:
         if content in self._born or content in self.inputs or content in self.outside:
             return
         storage.check()
+        if storage in self.strangers:
+            self.abandon("another thread made a tensor that it uses, and would not make it again in a replay")
+            return
         if storage.shared:
             mover.move(storage)
             content = content_of(storage)
@@ -224,9 +244,8 @@ def pin(storage: Storage) -> None:
 
 
 def unpin(content: Content, storage: Storage) -> None:
-    """The opposite; a no-op if the lease ended meanwhile."""
-    if storage.generation == storage.buffer.generation == content[1] and storage.buffer.pins:
-        storage.buffer.pins -= 1
+    """The opposite, at the next turn of the pool; a no-op if the lease ended meanwhile."""
+    storage.pool.unpinned.append((storage.buffer, content[1]))
 
 
 @contextmanager

@@ -125,7 +125,7 @@ class GPURecorder(Recorder):
             offset = slot * PARAMS_NBYTES
             try:
                 kernel.packing.pack_into(self._arena, offset, *numbers)
-            except struct.error as error:
+            except (struct.error, OverflowError) as error:
                 raise ShaderError(kernel.label, f"these Params do not fit: {error}") from None
             epoch = pool.epoch
             for buffer in buffers:

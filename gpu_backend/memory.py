@@ -7,7 +7,6 @@ wraps one as its ``array``, such as a Tensor. Whole buffers are counted, not the
 from __future__ import annotations
 
 import gc
-import threading
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -130,6 +129,13 @@ class Scope:
         self._pool = pool
         self._made: weakref.WeakSet[Storage] = weakref.WeakSet()
 
+    def add(self, storage: Storage) -> None:
+        """A lease begins in the thread that opened the scope; called by the pool."""
+        self._made.add(storage)
+
+    def add_stranger(self, storage: Storage) -> None:
+        """A lease begins in another thread."""
+
     def keep(self, x: T) -> T:
         """Let ``x`` outlive this scope; returns ``x``. An outer scope still ends it."""
         self._made.discard(_array("keep", x).storage)
@@ -155,12 +161,12 @@ def scope(of: str | Device | None = None) -> Iterator[Scope]:
     pool = target.pool
     made = Scope(pool)
     with target.lock:
-        pool.scopes.setdefault(threading.get_ident(), []).append(made._made)
+        pool.open_scope(made)
     try:
         yield made
     finally:
         with target.lock:
-            pool.end_scope(made._made)
+            pool.end_scope(made)
             made._end()
 
 

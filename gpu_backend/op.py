@@ -32,7 +32,7 @@ import numpy.typing as npt
 
 from .array import Array, allocate
 from .device import Device, same_device
-from .errors import DtypeError
+from .errors import CaptureError, DtypeError
 from .fallback import call_on_host
 from .spec import DTYPES, DType, Scalar, Spec
 
@@ -117,6 +117,7 @@ class Op:
         plain = [None if isinstance(x, Array) else x for x in inputs]
         is_array = [isinstance(x, Array) for x in inputs]
         places: list[tuple[str, Any]] = []  # of what is saved: an operand, something made, or a plain value
+        name = self.name
 
         def twin(elements: list[HostArray]) -> list[HostArray]:
             rest = iter(elements)
@@ -124,18 +125,21 @@ class Op:
             with np.errstate(all="ignore"):
                 y, saved = self.host_forward(*operands, **attributes)
             made = [np.asarray(y, out.dtype.numpy)]
-            places.clear()
+            found: list[tuple[str, Any]] = []
             for item in saved:
                 same = next((n for n, x in enumerate(operands) if x is item and isinstance(x, np.ndarray)), None)
                 if same is not None:
-                    places.append(("operand", same))
+                    found.append(("operand", same))
                 elif item is y:
-                    places.append(("made", 0))
-                elif isinstance(item, np.ndarray):
-                    places.append(("made", len(made)))
-                    made.append(item)
+                    found.append(("made", 0))
+                elif isinstance(item, np.ndarray | np.generic):
+                    found.append(("made", len(made)))
+                    made.append(np.asarray(item))
                 else:
-                    places.append(("plain", item))
+                    found.append(("plain", item))
+            if places and places != found:
+                raise CaptureError(f"{name}: its twin saves {found}, and saved {places} before; save numbers as arrays")
+            places[:] = found
             return made
 
         made = call_on_host(f"{self.name}.forward", twin, arrays, device)

@@ -1,14 +1,14 @@
 """Plan: a captured list with buffers of its own, ready to be submitted again and again.
 
-Content that was made and dropped inside the list shares buffers by its lifetime, and those buffers are shared with the
-other plans of the same ``Arena``, which never run at once. Constants, and values that the host writes before a replay,
-have buffers to themselves. Content from outside is met where it is.
+Content that was made and dropped inside the list shares buffers by its lifetime, and so do inputs; those buffers are
+shared with the other plans of the same ``Arena``, which never run at once. Constants, and values that the host writes
+only when they change, have buffers to themselves. Content from outside is met where it is.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -68,7 +68,10 @@ class Segment:
 class Plan:
     """What a capture recorded, made to be replayed on ``device``. Callers hold the device's lock.
 
+    It takes over what the capture pinned, also when it cannot be made.
+
     ``outputs``: what ``replay`` gives copies of. ``renamed``: content made inside that lives on in storage outside.
+    ``refreshed``: constants that the host writes anew when they change.
     CaptureError if the list reads what nothing in it has written.
     """
 
@@ -79,30 +82,33 @@ class Plan:
         arena: Arena,
         outputs: Sequence[Content],
         renamed: dict[Content, Storage],
+        refreshed: Collection[Content] = (),
     ) -> None:
         self.device = device
+        self.outside, capture.outside = capture.outside, {}
         self.commands = capture.commands
         self.constants = capture.constants
         self.inputs = list(capture.inputs)
-        self.outside = capture.outside
         self.kernels = sum(isinstance(command, Dispatch) for command in self.commands)
         self.host_calls = sum(isinstance(command, HostCall) for command in self.commands)
+        self.places: dict[Content, Storage] = {**self.outside, **renamed}
+        self.segments: list[Segment] = []
         self.uniforms: Any = None
         self._arena = arena
         self._capture = capture
         self._shared: list[Storage] = []
         self._revocations = device.pool.revocations
         self._groups: dict[tuple[int, ...], Any] = {}
-        _check_written(capture, outputs)
-        written = {content for command in self.commands for content in _writes(command)}
-        self.written = [storage for content, storage in self.outside.items() if content in written]
-        self.written += [storage for content, storage in renamed.items() if content in written]
-        self.refreshed: set[Content] = set()
-        self.places: dict[Content, Storage] = {**self.outside, **renamed}
-        self.segments: list[Segment] = []
         try:
+            _check_written(capture, self.outside, outputs)
+            written = {content for command in self.commands for content in _writes(command)}
+            self.written = [storage for content, storage in self.outside.items() if content in written]
+            self.written += [storage for content, storage in renamed.items() if content in written]
+            self._part_constants(written)
             self._place(outputs)
             self.segments = self._prepare()
+            self.constant_nbytes = [c.nbytes for content, c in self.constants.items() if content not in refreshed]
+            self.constants = {}
         except BaseException:
             self.close()
             raise
@@ -175,21 +181,25 @@ class Plan:
         for content, storage in self.outside.items():
             unpin(content, storage)
         self._arena.release(self._shared)
-        if self.uniforms is not None and not self.device.health.ended:
-            self.uniforms.destroy()
         self.outside, self.places, self._shared, self.segments, self.uniforms = {}, {}, [], [], None
+
+    def _part_constants(self, written: set[Content]) -> None:
+        """A constant that the list changes is copied from one that it does not, each time before it is used."""
+        for content in [content for content in self.constants if content in written]:
+            source = (-2 - len(self.constants), 1)
+            constant = self.constants[source] = self.constants.pop(content)
+            self.commands.insert(lifetimes(self.commands)[content][0], Copy(source, content, constant.nbytes))
 
     def _place(self, outputs: Sequence[Content]) -> None:
         """Find a buffer for each content, by its lifetime."""
-        first, last = self._lifetimes(outputs)
         begins: dict[int, list[Content]] = {}
         ends: dict[int, list[Content]] = {}
-        for content, start in first.items():
+        for content, (first, last) in self._lifetimes(outputs).items():
             if content in self.constants:
                 self.places[content] = self._constant(content)
             elif content not in self.places and content != FAULT:
-                begins.setdefault(start, []).append(content)
-                ends.setdefault(last[content], []).append(content)
+                begins.setdefault(first, []).append(content)
+                ends.setdefault(last, []).append(content)
         free = self._arena.free()
         used: dict[int, Storage] = {}
         for time in range(-1, len(self.commands) + 1):
@@ -204,22 +214,16 @@ class Plan:
         self._shared = list(used.values())
         self._arena.retain(self._shared)
 
-    def _lifetimes(self, outputs: Sequence[Content]) -> tuple[dict[Content, int], dict[Content, int]]:
+    def _lifetimes(self, outputs: Sequence[Content]) -> dict[Content, tuple[int, int]]:
         """The first and the last command that uses each content; an input is there from the start."""
-        first: dict[Content, int] = {}
-        last: dict[Content, int] = {}
-        for time, command in enumerate(self.commands):
-            for content in (*_reads(command), *_writes(command)):
-                first.setdefault(content, time)
-                last[content] = time
+        spans = lifetimes(self.commands)
         end = len(self.commands)
         for content in outputs:
-            first.setdefault(content, end)
-            last[content] = end
+            spans[content] = (spans.get(content, (end, end))[0], end)
         for content in self.inputs:
-            if content in first:
-                first[content] = -1
-        return first, last
+            if content in spans:
+                spans[content] = (-1, spans[content][1])
+        return spans
 
     def _constant(self, content: Content) -> Storage:
         data = self.constants[content]
@@ -277,10 +281,13 @@ class Plan:
         return group
 
 
-def uses(commands: Sequence[Command], content: Content) -> tuple[int, int]:
-    """The first and the last command that uses a content; past the end and -1 if none does."""
-    times = [time for time, c in enumerate(commands) if content in (*_reads(c), *_writes(c))]
-    return (times[0], times[-1]) if times else (len(commands), -1)
+def lifetimes(commands: Sequence[Command]) -> dict[Content, tuple[int, int]]:
+    """The first and the last command that uses each content."""
+    spans: dict[Content, tuple[int, int]] = {}
+    for time, command in enumerate(commands):
+        for content in (*_reads(command), *_writes(command)):
+            spans[content] = (spans.get(content, (time, time))[0], time)
+    return spans
 
 
 def _reads(command: Command) -> Iterator[Content]:
@@ -307,8 +314,8 @@ def _writes(command: Command) -> Iterator[Content]:
         yield from command.outputs
 
 
-def _check_written(capture: Capture, outputs: Sequence[Content]) -> None:
-    known = {FAULT, *capture.constants, *capture.inputs, *capture.outside}
+def _check_written(capture: Capture, outside: Collection[Content], outputs: Sequence[Content]) -> None:
+    known = {FAULT, *capture.constants, *capture.inputs, *outside}
     for command in capture.commands:
         empty = set()
         if isinstance(command, Dispatch):

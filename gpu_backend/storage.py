@@ -15,11 +15,12 @@ class Lender(Protocol):
     """What a lease needs of the pool that gave it."""
 
     finalized: deque[tuple[Buffer, int]]
+    unpinned: deque[tuple[Buffer, int]]
     scopes: Any
     revocations: int
 
     def note(self, storage: Storage) -> None:
-        """Enter a new lease in the scopes that are open in this thread; called if there are any."""
+        """Tell the scopes that are open of a new lease; called if there are any."""
 
     def drain(self) -> None:
         """Take back what is noted in ``finalized``."""
@@ -99,6 +100,8 @@ class Storage:
     @property
     def persistent(self) -> bool:
         """Whether the memory stays where it is, and is spared by ``scope`` and ``reclaim``."""
+        if self.buffer.pins and self.pool.unpinned:
+            self.pool.drain()
         return (self.buffer.persistent or self.buffer.pins > 0) and self.generation == self.buffer.generation
 
     @property

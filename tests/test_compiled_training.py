@@ -14,7 +14,7 @@ from compiled_helpers import Pair, batches, same
 import autodiff as ad
 import autodiff.functional as F
 import gpu_backend as gb
-from autodiff import CaptureWarning, DivergenceError, nn, optim
+from autodiff import CaptureError, CaptureWarning, DivergenceError, nn, optim
 from autodiff.tensor import apply
 from gpu_backend import HostFallbackWarning, Op, memory, ops
 from gpu_backend.device import GPUDevice
@@ -294,9 +294,12 @@ def test_verify_finds_what_a_replay_does_not_see() -> None:
     scale = [2.0]
     w = ad.tensor([1.0, 1.0])
 
+    def number() -> float:
+        return scale[0]
+
     @ad.compiled(verify=2)
     def f(x: ad.Tensor) -> ad.Tensor:
-        w.add_(x * scale[0])
+        w.add_(x * number())
         return x * 1.0
 
     ones = np.ones(2, np.float32)
@@ -311,12 +314,20 @@ def test_verify_finds_what_a_replay_does_not_see() -> None:
 
     @ad.compiled(verify=1)
     def g(x: ad.Tensor) -> ad.Tensor:
-        return x * scale[0]
+        x.mul_(number())
+        return x * number()
 
     g(ones)
     scale[0] = 4.0
     with pytest.raises(DivergenceError, match=r"replay 1 and the plain call differ in result 0: 2 of 2 elements"):
         g(ones)
+    h = ad.compiled(lambda x: x.mul_(number()).shape, verify=1)
+    x = ad.tensor([1.0])
+    h(x)
+    scale[0] = 5.0
+    with pytest.raises(DivergenceError, match=r"replay 1 and the plain call differ in result 0: 1 of 1"):
+        h(x)
+    assert x.item() == 20.0
 
 
 def test_in_place_changes_of_arguments_reach_the_caller() -> None:
@@ -396,11 +407,19 @@ def test_arguments_are_values() -> None:
 
     @ad.compiled
     def g(x: ad.Tensor) -> None:
-        x.add_(w)
+        w.add_(10.0)
+        x.add_(1.0)
 
-    with pytest.warns(CaptureWarning, match="changes an argument in place whose memory it also meets from outside"):
+    other = ad.tensor([1.0])
+    with pytest.raises(CaptureError, match="is changed as an argument, which is a value, and from outside as well"):
         g(w)
-    assert w.item() == 18.0
+    for number in (2.0, 3.0):
+        g(other)
+        assert other.item() == number
+    before = w.item()
+    with pytest.raises(CaptureError, match="change it one way"):
+        g(w)
+    assert w.item() == before
 
 
 def test_plans_give_way_and_give_back() -> None:

@@ -14,9 +14,9 @@ from gpu_backend.device import device as find_device
 from gpu_backend.ops.update import persist
 
 from ..errors import CheckpointError
-from ..freeze import Identified
+from ..freeze import Identified, Mutations
 from ..tensor import Tensor, tensor
-from ..trace import Mutations, note_attribute, note_module
+from ..trace import abandon, note_attribute, note_module
 
 
 class Parameter(Tensor):
@@ -54,7 +54,15 @@ class Module(Identified):
         if replaces and not isinstance(value, Parameter):
             raise TypeError(f"{type(self).__name__}.{name} is a parameter; change it in place under no_grad()")
         note_attribute(self, name)
-        super().__setattr__(name, value)
+        try:
+            super().__setattr__(name, value)
+        finally:
+            Mutations.count += 1  # again: another thread may have looked in between
+
+    def __delattr__(self, name: str) -> None:
+        note_attribute(self, name)
+        super().__delattr__(name)
+        Mutations.count += 1
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
         """The modules set as attributes, with their names, in the order they were set."""
@@ -121,6 +129,7 @@ class Module(Identified):
     def to(self, device: str | Device) -> Module:
         """Move every parameter to a device, through the host; returns itself. Make optimizers afterwards."""
         goal = find_device(device)
+        abandon("it moves a module to another device")
         Mutations.count += 1
         for parameter in self.parameters():
             if parameter.device is not goal:

@@ -16,14 +16,14 @@ import numpy as np
 
 from gpu_backend import Array, DeviceError, array, full
 from gpu_backend.array import write
-from gpu_backend.ops.gradient import judge
+from gpu_backend.ops.gradient import clear_verdict, judge
 from gpu_backend.ops.optimizer import PROGRESS
 from gpu_backend.ops.update import persist
 
 from ..errors import GradientError
-from ..freeze import Identified
+from ..freeze import Identified, freeze
 from ..nn.module import Parameter
-from ..trace import Trace, tracing
+from ..trace import Trace, abandon, tracing
 
 Group = dict[str, Any]
 
@@ -45,7 +45,7 @@ class Optimizer(Identified):
         if not given:
             raise ValueError(f"{self.name}: there are no parameters")
         groups: list[Group] = given if isinstance(given[0], dict) else [{"params": given}]  # type: ignore[assignment]
-        self.skip_nonfinite = skip_nonfinite
+        self._skips = skip_nonfinite
         self.param_groups: list[Group] = []
         self._states: list[_GroupState] = []
         seen: set[int] = set()
@@ -91,6 +91,17 @@ class Optimizer(Identified):
         raise NotImplementedError
 
     @property
+    def skip_nonfinite(self) -> bool:
+        """Whether steps with gradients that are not finite are skipped; may be set at any time."""
+        return self._skips
+
+    @skip_nonfinite.setter
+    def skip_nonfinite(self, value: bool) -> None:
+        abandon("it sets skip_nonfinite, which a replay would not")
+        clear_verdict(self._verdict)
+        self._skips = value
+
+    @property
     def skipped_steps(self) -> int:
         """How many steps ``skip_nonfinite`` skipped so far; waits for the device."""
         ok, skipped = self._verdict.numpy()
@@ -134,6 +145,10 @@ class Optimizer(Identified):
             [[id(parameter) for parameter in group["params"]] for group in groups],
             [[id(parameter.array.storage) for parameter in group["params"]] for group in groups],
         )
+
+    def options(self) -> Any:
+        """A frozen copy of the hyper-parameters of all groups."""
+        return freeze([{k: v for k, v in group.items() if k != "params"} for group in self.param_groups])
 
     def kernel_options(self, group: Group) -> tuple[Any, ...]:
         """The options of a group that decide which kernels run, rather than what they read."""

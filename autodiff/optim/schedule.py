@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..freeze import Identified
-from ..trace import Undo, tracing
+from ..trace import Undo, abandon, tracing
 from .optimizer import Optimizer
 
 Factor = Callable[[int], float]
@@ -33,12 +33,14 @@ class Schedule(Identified):
     def step(self) -> None:
         """Go on to the next learning rates."""
         trace = tracing()
+        self._advance()
         if trace is not None:
             trace.on_replay(self._advance, self._keep)
-        self._advance()
+            trace.options_changed(self.optimizer)
 
     def get_last_lr(self) -> list[float]:
         """The learning rate of each group now."""
+        abandon("it reads learning rates on the host")
         return [float(group["lr"]) for group in self.optimizer.param_groups]
 
     def state_dict(self) -> dict[str, Any]:
@@ -67,7 +69,7 @@ class Schedule(Identified):
             group["lr"] = rate
 
     def _keep(self) -> Undo:
-        epoch, rates = self.last_epoch, self.get_last_lr()
+        epoch, rates = self.last_epoch, [group["lr"] for group in self.optimizer.param_groups]
 
         def back() -> None:
             self.last_epoch = epoch

@@ -27,6 +27,7 @@ def clip_norm(gradients: Sequence[Array], max_norm: float) -> Array:
     not either, and g becomes NaN or 0. A norm past the range of float32 is inf, but g is scaled right.
     """
     device = _device("clip_norm", gradients)
+    max_norm = _as_float32(max_norm)
     with device.lock:
         own(*gradients)
         total = allocate((3,), float32, device, "clip_norm")
@@ -62,6 +63,7 @@ def _total_on_host(gradients: Sequence[Array], max_norm: float) -> tuple[float, 
 def clip_value(gradients: Sequence[Array], bound: float) -> None:
     """g <- max(-bound, min(g, bound)) for each element; NaN stays."""
     device = _device("clip_value", gradients)
+    bound = _as_float32(bound)
     with device.lock:
         own(*gradients)
         for g in gradients:
@@ -79,20 +81,34 @@ def judge(gradients: Sequence[Array], verdict: Array) -> None:
     """
     device = _device("judge", gradients)
     with device.lock:
+        clear_verdict(verdict)
+        for g in gradients:
+            if device.is_host:
+                verdict.host()[0] &= int(np.isfinite(g.host()).all())
+            else:
+                device.recorder.record_over(
+                    _kernel(g, "verdict_check"), g.size, gradient=g, verdict=verdict, size=g.size, first=0, bound=0.0
+                )
+
+
+def clear_verdict(verdict: Array) -> None:
+    """Set the first word of ``verdict`` to 1; the second counts what it was."""
+    device = verdict.device
+    with device.lock:
         own(verdict)
         if device.is_host:
             words = verdict.host()
             words[1] += 1 - words[0]
-            words[0] = all(bool(np.isfinite(g.host()).all()) for g in gradients)
+            words[0] = 1
         else:
             begin = _kernel(verdict, "verdict_begin")
             device.recorder.record(begin, 1, verdict=verdict, size=1, first=0, bound=0.0)
-            for g in gradients:
-                kernel = _kernel(g, "verdict_check")
-                device.recorder.record_over(
-                    kernel, g.size, gradient=g, verdict=verdict, size=g.size, first=0, bound=0.0
-                )
         verdict.storage.version += 1
+
+
+def _as_float32(number: float) -> float:
+    with np.errstate(over="ignore"):
+        return float(np.float32(number))
 
 
 def _record(y: Array, entry: str, bound: float = 0.0, **arrays: Any) -> None:

@@ -1,0 +1,187 @@
+"""TracedPlan: a plan, what must hold when it is replayed, and what the host does around it."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from gpu_backend import Array
+from gpu_backend.capture import Content, Copy, content_of, pin
+from gpu_backend.ops import update
+from gpu_backend.plan import Arena, Plan, lifetimes
+from gpu_backend.spec import Shape
+from gpu_backend.storage import Storage
+
+from .freeze import Mutations, is_mutable
+from .surroundings import Surroundings
+from .tensor import Tensor
+from .trace import Refresh, Trace, Undo, is_held_elsewhere, module_state
+
+
+class End(NamedTuple):
+    """The gradient that a leaf has after a replay: None, or an array on the one storage that all plans use for it.
+
+    ``is_new``: the function replaces the gradient, rather than adding to the one that is there.
+    """
+
+    leaf: weakref.ref[Tensor]
+    storage: Storage | None
+    shape: Shape
+    is_new: bool
+
+    def prepare(self) -> None:
+        """Before a replay: whoever holds the gradient of the last one gets a copy of it."""
+        leaf = self.leaf()
+        if not self.is_new or leaf is None or leaf._grad is None or leaf._grad.array.storage is not self.storage:
+            return
+        if is_held_elsewhere(leaf):
+            held = leaf._grad.array
+            held.storage = update.copy(held).storage
+            leaf._grad = None
+
+    def settle(self) -> None:
+        """After a replay: the leaf has this gradient."""
+        leaf = self.leaf()
+        if leaf is None:
+            return
+        if self.storage is None:
+            leaf._grad = None
+        elif leaf._grad is None or leaf._grad.array.storage is not self.storage:
+            leaf._grad = Tensor(Array(self.storage, self.shape, leaf.dtype, leaf.device))
+
+    def take_over(self) -> None:
+        """After a plain call that should have left the same: the gradient moves to the storage that all plans use."""
+        leaf = self.leaf()
+        if self.storage is None or leaf is None or leaf._grad is None or leaf._grad.array.storage is self.storage:
+            return
+        update.copy_into(Array(self.storage, self.shape, leaf.dtype, leaf.device), leaf._grad.array)
+        self.settle()
+
+
+class TracedPlan:
+    """What a trace becomes: ``matches`` tells whether ``replay`` would do what the function would do now.
+
+    The device's lock is held when it is made. OutOfMemoryError if there is no room for its buffers, CaptureError if the
+    list reads what nothing in it has written; the trace has let go of everything then.
+    """
+
+    def __init__(self, trace: Trace, arena: Arena, outputs: list[Content], surroundings: Surroundings) -> None:
+        self.replays = 0
+        self.ends: list[End] = []
+        self._hooks = trace.hooks
+        self._surroundings = surroundings
+        self._gradients = [note for note in trace.gradients.values() if note.is_read and note.leaf() is not None]
+        self._leaves = [known for known in trace.leaves.values() if known[0]() is not None]
+        self._modules = [known for known in trace.modules.values() if known[0]() is not None]
+        optimizers = [known[0]() for known in trace.optimizers.values()]
+        self._optimizers = [(weakref.ref(o), o.structure()) for o in optimizers if o is not None]
+        modules = [module() for module, _ in self._modules]
+        self._is_mutable = any(is_mutable(value) for module in modules for value in vars(module).values())
+        self._mutations = Mutations.count
+        renamed = self._settle_gradients(trace, outputs)
+        refreshed = {hook.content for hook in self._hooks if isinstance(hook, Refresh)}
+        self.plan = Plan(trace, trace.device, arena, outputs, renamed, refreshed)
+
+    def matches(self) -> bool:
+        """Whether a replay would do what the function would do now."""
+        for note in self._gradients:
+            if not note.holds():
+                return False
+        for reference, before in self._optimizers:
+            optimizer = reference()
+            if optimizer is None or optimizer.structure() != before:
+                return False
+        if self._is_mutable or self._mutations != Mutations.count:
+            count = Mutations.count
+            for module_reference, state in self._modules:
+                module = module_reference()
+                if module is None or module_state(module) != state:
+                    return False
+            for leaf_reference, flag in self._leaves:
+                leaf = leaf_reference()
+                if leaf is not None and leaf._requires_grad != flag:
+                    return False
+            self._mutations = count
+        return not self._surroundings.changed()
+
+    def keep(self) -> Undo:
+        """A way to undo what the hooks will do."""
+        undo = [hook.keep() for hook in self._hooks]
+
+        def back() -> None:
+            for step in undo:
+                step()
+
+        return back
+
+    def replay(self, given: Sequence[Any], results: Sequence[tuple[Content, Array]]) -> None:
+        """Do what the function would do. Callers hold the device's lock."""
+        self.plan.device.health.check()
+        for x in given:
+            if isinstance(x, Array):
+                x.storage.check()
+        for hook in self._hooks:
+            hook.run()
+        for hook in self._hooks:
+            if isinstance(hook, Refresh):
+                hook.write(self.plan)
+        for end in self.ends:
+            end.prepare()
+        self.plan.replay(given, results)
+        for end in self.ends:
+            end.settle()
+        self.replays += 1
+
+    def _settle_gradients(self, trace: Trace, outputs: list[Content]) -> dict[Content, Storage]:
+        """Move each gradient that was made inside to the storage that all plans use for it; what it is called now."""
+        renamed: dict[Content, Storage] = {}
+        spans = lifetimes(trace.commands)
+        for content in outputs:
+            spans[content] = (spans.get(content, (len(trace.commands),))[0], len(trace.commands))
+        for note in list(trace.gradients.values()):
+            leaf = note.leaf()
+            if leaf is None:
+                continue
+            if leaf._grad is not None and trace.is_born(leaf._grad.array.storage):
+                self._settle(trace, leaf, renamed, spans, outputs)
+                storage: Storage | None = leaf._grad.array.storage
+                is_new = True
+            else:
+                storage = None if leaf._grad is None else leaf._grad.array.storage
+                is_new = False
+            self.ends.append(End(note.leaf, storage, leaf.shape, is_new))
+        return renamed
+
+    @staticmethod
+    def _settle(
+        trace: Trace,
+        leaf: Tensor,
+        renamed: dict[Content, Storage],
+        spans: dict[Content, tuple[int, int]],
+        outputs: list[Content],
+    ) -> None:
+        assert leaf._grad is not None
+        made = leaf._grad.array
+        content = content_of(made.storage)
+        home = leaf._home() if leaf._home is not None else None
+        if home is None or home.released or home.pool is not made.storage.pool:
+            leaf._home = weakref.ref(made.storage)
+            pin(made.storage)
+            trace.outside[content] = made.storage
+            return
+        update.copy_into(Array(home, made.shape, made.dtype, made.device), made)
+        leaf._grad = Tensor(Array(home, made.shape, made.dtype, made.device))
+        old = content_of(home)
+        if old not in trace.outside:
+            pin(home)
+            trace.outside[old] = home
+            renamed[content] = home
+        elif spans.get(content, (0, 0))[0] > spans.get(old, (0, -1))[1]:
+            renamed[content] = home
+        else:  # the old gradient is still read when the new one is made
+            if old in outputs:
+                kept = trace.scratch(made.storage.buffer.nbytes)
+                trace.commands.append(Copy(old, kept, made.nbytes))
+                outputs[:] = [kept if output == old else output for output in outputs]
+            trace.commands.append(Copy(content, old, made.nbytes))

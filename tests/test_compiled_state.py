@@ -1,0 +1,540 @@
+"""What a plan depends on beside its inputs, and what it holds: ways in which a replay could go wrong unnoticed."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import copy
+import gc
+import threading
+import weakref
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from compiled_helpers import same
+
+import autodiff as ad
+import autodiff.functional as F
+import gpu_backend as gb
+from autodiff import CaptureError, CaptureWarning, GradientError, nn, optim
+from autodiff.tensor import apply
+from gpu_backend import Op, memory, ops
+from gpu_backend.device import GPUDevice
+from gpu_backend.plan import Arena
+
+ONE = np.ones(1, np.float32)
+
+
+@pytest.fixture(autouse=True)
+def gpu(adapter: GPUDevice) -> Iterator[GPUDevice]:
+    """The adapter as the default device."""
+    with gb.default_device(adapter):
+        yield adapter
+
+
+def values(*numbers: float) -> np.ndarray[Any, Any]:
+    return np.array(numbers, np.float32)
+
+
+def test_one_numpy_array_given_twice() -> None:
+    """Two arguments are two inputs, whether or not they were one object at the capture."""
+    f = ad.compiled(lambda x, y: x - y)
+    assert f(ONE, ONE).item() == 0.0
+    assert f(values(1), values(5)).item() == -4.0
+    g = ad.compiled(lambda x, y: (x.add_(1.0), y * 1.0)[1])
+    assert [g(ONE, ONE).item() for _ in range(2)] == [1.0, 1.0]
+
+
+def test_the_order_of_keywords_counts() -> None:
+    def weighted(**parts: ad.Tensor) -> ad.Tensor:
+        a, b = parts.values()
+        return a + b * 10.0
+
+    f = ad.compiled(weighted)
+    assert [f(a=values(1), b=values(2)).item(), f(b=values(2), a=values(1)).item()] == [21.0, 12.0]
+
+
+def test_a_frozen_parameter_stays() -> None:
+    """``requires_grad`` of what the function meets, set between calls."""
+    w = nn.Parameter([1.0])
+    layer = nn.Linear(1, 1)
+    optimizer = optim.SGD([w, *layer.parameters()], lr=0.5)
+
+    @ad.compiled
+    def step(x: ad.Tensor) -> None:
+        optimizer.zero_grad()
+        (layer(x.reshape(1, 1)) * w).sum().backward()
+        optimizer.step()
+
+    step(ONE)
+    w.requires_grad_(False)
+    before = w.item()
+    step(ONE)
+    assert w.item() == before
+    assert w.grad is None
+    w.requires_grad_(True)
+    step(ONE)
+    assert w.item() != before
+    g = ad.compiled(lambda x: (w.requires_grad_(False), x * 1.0)[1])
+    with pytest.warns(CaptureWarning, match=r"it sets requires_grad of parameter \(1,\)"):
+        g(ONE)
+
+
+def test_modules_met_without_a_call_are_seen() -> None:
+    """A method's own object, ``model.forward``, a module among the arguments, a weight that is replaced."""
+
+    class Scaled(nn.Module):
+        def __init__(self, k: float) -> None:
+            self.k = k
+
+        @ad.compiled
+        def scaled(self, x: ad.Tensor) -> ad.Tensor:
+            return x * self.k
+
+        def forward(self, x: ad.Tensor) -> ad.Tensor:
+            return x * self.k
+
+    model, linear = Scaled(2.0), nn.Linear(1, 1, bias=False)
+    forward, by_argument = ad.compiled(model.forward), ad.compiled(lambda m, x: x * m.k)
+    functions = [lambda: model.scaled(ONE), lambda: forward(ONE), lambda: by_argument(model, ONE)]
+    for k in (2.0, 2.0, 5.0, 7.0):
+        model.k = k
+        assert [f().item() for f in functions] == [k] * 3
+    g = ad.compiled(lambda x: x.reshape(1, 1) @ linear.weight)
+    g(ONE)
+    linear.weight = nn.Parameter(np.full((1, 1), 9.0))
+    assert g(ONE).item() == 9.0
+    del model.k
+    with pytest.raises(AttributeError):
+        functions[1]()
+
+
+def test_names_that_stand_for_something_else_are_seen() -> None:
+    """A closure cell and a global that are bound anew: a tensor, an optimizer."""
+    w = ad.tensor([2.0])
+    f = ad.compiled(lambda x: x * w)
+    assert f(ONE).item() == 2.0
+    w = ad.tensor([5.0])
+    assert [f(ONE).item() for _ in range(2)] == [5.0, 5.0]
+    p = nn.Parameter([1.0])
+    optimizer = optim.SGD([p], lr=1.0)
+
+    @ad.compiled
+    def step(x: ad.Tensor) -> None:
+        optimizer.zero_grad()
+        (p * x).sum().backward()
+        optimizer.step()
+
+    step(ONE)
+    optimizer = optim.SGD([p], lr=0.0)
+    step(ONE)
+    assert p.item() == 0.0
+
+
+def test_attributes_changed_in_place() -> None:
+    """A dict that the module changes itself; a numpy array that is changed between calls; mode set as it is."""
+
+    class Counting(nn.Module):
+        def __init__(self) -> None:
+            self.state = {"n": 0.0}
+            self.table = values(2)
+
+        def forward(self, x: ad.Tensor) -> ad.Tensor:
+            self.state["n"] += 1
+            return x * self.state["n"]
+
+        def look_up(self, x: ad.Tensor) -> ad.Tensor:
+            return x * ad.tensor(self.table)
+
+    model = Counting()
+    f = ad.compiled(model)
+    with pytest.warns(CaptureWarning, match="it changes an attribute of Counting"):
+        assert [f(ONE).item() for _ in range(4)] == [1.0, 2.0, 3.0, 4.0]
+    g = ad.compiled(model.look_up)
+    assert g(ONE).item() == 2.0
+    model.table[0] = 3.0
+    assert g(ONE).item() == 3.0
+    layer = nn.Linear(1, 1)
+    h = ad.compiled(lambda x: layer.train()(x.reshape(1, 1)))
+    h(ONE), h(ONE)
+    assert h.stats().captures == 1
+
+
+def test_a_constant_that_is_changed_in_place_starts_anew() -> None:
+    """Weights made inside, and moved: each call starts from the numbers of the host."""
+
+    def adapted(x: ad.Tensor) -> ad.Tensor:
+        w = nn.Parameter(np.zeros(1, np.float32))
+        for _ in range(2):
+            w.grad = None
+            ((w - x) * (w - x)).sum().backward()
+            with ad.no_grad():
+                assert w.grad is not None
+                w.sub_(w.grad * 0.25)
+        return w
+
+    f = ad.compiled(adapted)
+    assert [f(ONE).item() for _ in range(4)] == [0.75] * 4
+    assert f.stats().replays == 3
+    g = ad.compiled(lambda x: memory.persist(ad.tensor(values(0))).add_(x))
+    assert [g(ONE).item() for _ in range(3)] == [1.0] * 3
+
+
+def test_work_of_another_thread_gives_the_capture_up() -> None:
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        f = ad.compiled(lambda x: pool.submit(lambda: x * 2.0).result() + 1.0)
+        with pytest.warns(CaptureWarning, match="another thread made a tensor that it uses"):
+            assert [f(values(n)).item() for n in (1, 2, 3)] == [3.0, 5.0, 7.0]
+
+
+def test_a_twin_may_save_a_numpy_number() -> None:
+    """What a twin saves is made anew by each replay, numbers as well; a Python number that changes is an error."""
+
+    def host_backward(dy: Any, saved: Any, needs: Any) -> Any:
+        return (dy * saved[0],)
+
+    numpy_number = Op("peak", ops.exp.spec, lambda x: (x * x.max(), (x.max(),)), host_backward=host_backward)
+    python_number = Op("peak2", ops.exp.spec, lambda x: (x * x.max(), (float(x.max()),)), host_backward=host_backward)
+
+    def run(op: Op) -> Any:
+        def gradient(x: ad.Tensor) -> Any:
+            leaf = ad.tensor(x, requires_grad=True)
+            apply(op, leaf).sum().backward()
+            return leaf.grad
+
+        return ad.compiled(gradient)
+
+    with pytest.warns(gb.HostFallbackWarning):
+        f = run(numpy_number)
+        assert [f(values(n, 0)).tolist() for n in (1, 2, 5)] == [[1.0, 1.0], [2.0, 2.0], [5.0, 5.0]]
+        g = run(python_number)
+        g(values(1, 0))
+        with pytest.raises(CaptureError, match=r"peak2: its twin saves .* save numbers as arrays"):
+            g(values(2, 0))
+
+
+def test_gradients_that_are_kept() -> None:
+    """Held between calls, gathered inside, and the old one returned beside the new."""
+    w = nn.Parameter([1.0])
+    gathered: list[Any] = []
+
+    def backward(x: ad.Tensor) -> None:
+        w.grad = None
+        (w * x).sum().backward()
+
+    f = ad.compiled(backward)
+    f(values(1))
+    first = w.grad
+    f(values(7))
+    assert first is not None
+    assert first.tolist() == [1.0]
+    assert w.grad is not None
+    assert w.grad.tolist() == [7.0]
+
+    class Keeper:
+        def keep(self, x: Any) -> None:
+            gathered.append(x)
+
+    keeper = Keeper()
+    g = ad.compiled(lambda x: (backward(x), keeper.keep(w.grad))[0])
+    with pytest.warns(CaptureWarning, match="a gradient that it made is held after the call, beside grad"):
+        for n in (1, 2, 3):
+            g(values(n))
+    assert [gradient.item() for gradient in gathered] == [1.0, 2.0, 3.0]
+
+    def swap(x: ad.Tensor) -> Any:
+        old = w.grad
+        backward(x)
+        return old
+
+    h = ad.compiled(swap)
+    assert [h(values(n)).item() for n in (1, 2, 3, 4, 5)] == [3.0, 1.0, 2.0, 3.0, 4.0]
+    assert w.grad.item() == 5.0
+    assert h.stats().replays >= 2
+
+
+def test_options_set_inside_give_the_capture_up() -> None:
+    """The rate of each step, set in the function; a rate and a random position that are returned."""
+    results = []
+    for is_compiled in (True, False):
+        w = nn.Parameter([0.0])
+        optimizer = optim.SGD([w], lr=1.0)
+
+        def step(x: Any, w: Any = w, optimizer: Any = optimizer) -> None:
+            for lr in (1.0, 0.25):
+                optimizer.param_groups[0]["lr"] = lr
+                optimizer.zero_grad()
+                (w * ad.tensor(x)).sum().backward()
+                optimizer.step()
+
+        run = ad.compiled(step) if is_compiled else step
+        for _ in range(3):
+            if is_compiled:
+                with pytest.warns(CaptureWarning) if not results and w.item() == 0 else _nothing():
+                    run(ONE)
+            else:
+                run(ONE)
+        results.append(w.item())
+    assert results[0] == results[1] == -3.75
+    optimizer = optim.SGD([nn.Parameter([0.0])], lr=0.5)
+    schedule = optim.StepLR(optimizer, 1, 0.5)
+    f = ad.compiled(lambda x: (schedule.step(), schedule.get_last_lr()[0])[1])
+    with pytest.warns(CaptureWarning, match="it reads learning rates on the host"):
+        assert [f(ONE) for _ in range(3)] == [0.25, 0.125, 0.0625]
+    ad.manual_seed(0)
+    g = ad.compiled(lambda x: (ad.random.uniform(4), ad.random.get_state().position)[1])
+    with pytest.warns(CaptureWarning, match="it reads the state of the random numbers"):
+        assert [g(ONE) for _ in range(3)] == [1, 2, 3]
+
+
+class _nothing:
+    def __enter__(self) -> None: ...
+    def __exit__(self, *unused: object) -> None: ...
+
+
+def test_a_graph_from_outside_is_checked_each_time() -> None:
+    w = nn.Parameter([2.0])
+    optimizer = optim.SGD([w], lr=0.1)
+    loss = (w * w).sum()
+    f = ad.compiled(lambda: loss.backward(retain_graph=True))
+    with pytest.warns(CaptureWarning, match="goes back through a graph that was made before"):
+        f()
+    f()
+    assert w.grad is not None
+    assert w.grad.item() == 8.0
+    optimizer.step()
+    with pytest.raises(GradientError, match="modified in place"):
+        f()
+
+
+def test_a_module_that_is_a_dataclass_stays_itself() -> None:
+    @dataclass(eq=False)
+    class Scaled(nn.Module):
+        k: float = 2.0
+
+    model, seen = Scaled(), []
+    f = ad.compiled(lambda m, x: (seen.append(m is model) if len(seen) > 99 else None, x * m.k)[1])
+    assert f(model, ONE).item() == 2.0
+    model.k = 5.0
+    assert f(model, ONE).item() == 5.0
+    assert f.fn(model, ad.tensor(ONE)).item() == 5.0
+
+
+def test_methods_of_instances_that_are_equal() -> None:
+    class Equal:
+        def __init__(self, k: float) -> None:
+            self.k = k
+
+        def __eq__(self, other: object) -> bool:
+            return True
+
+        def __hash__(self) -> int:
+            return 1
+
+        @ad.compiled
+        def scaled(self, x: ad.Tensor) -> ad.Tensor:
+            return x * self.k
+
+    a, b = Equal(2.0), Equal(5.0)
+    assert [a.scaled(ONE).item(), b.scaled(ONE).item()] == [2.0, 5.0]
+    assert a.scaled is a.scaled
+
+    class Slotted:
+        __slots__ = ()
+
+        @ad.compiled
+        def scaled(self, x: ad.Tensor) -> ad.Tensor:
+            return x
+
+    with pytest.raises(TypeError, match="add '__weakref__' to the __slots__ of Slotted"):
+        Slotted().scaled(ONE)
+
+
+def test_skipping_may_be_turned_off_after_a_skipped_step(device: gb.Device) -> None:
+    w = nn.Parameter([1.0], device=device)
+    optimizer = optim.SGD([w], lr=0.5, skip_nonfinite=True)
+    w.grad = ad.tensor([np.inf], device=device)
+    optimizer.step()
+    optimizer.skip_nonfinite = False
+    w.grad = ad.tensor([1.0], device=device)
+    optimizer.step()
+    assert w.item() == 0.5
+    assert optimizer.skipped_steps == 1
+
+
+@pytest.mark.parametrize("error", [gb.OutOfMemoryError, KeyboardInterrupt])
+def test_a_plan_that_cannot_be_made_spoils_no_other(error: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory runs out, or Ctrl-C comes, while a second plan finds its buffers: what the first pinned stays pinned."""
+    w = ad.tensor([1.0])
+    f, g = ad.compiled(lambda x: x * w), ad.compiled(lambda x: (x + w).tanh() * w)
+    f(ONE)
+    makes: list[int] = []
+
+    def make(self: Arena, nbytes: int) -> Any:
+        makes.append(nbytes)
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Arena, "make", make)
+        if error is KeyboardInterrupt:
+            with pytest.raises(KeyboardInterrupt):
+                g(ONE)
+        else:
+            with pytest.warns(CaptureWarning, match="there is no memory for the buffers of its plan"):
+                assert g(ONE).item() == pytest.approx(np.tanh(2.0))
+    assert makes
+    assert w.array.storage.persistent
+    w.copy_(values(2.0))
+    assert f(ONE).item() == 2.0
+    assert f.stats().captures == 1
+    g(ONE)
+    assert g.stats().captures == 1
+    f.invalidate(), g.invalidate()
+    assert not w.array.storage.persistent
+
+
+def test_empty_results() -> None:
+    on_take = gb.device().pool.on_take
+    gb.device().pool.on_take = None  # poison would be a kernel that writes it
+    try:
+        f = ad.compiled(nn.Linear(4, 2))
+        for _ in range(3):
+            assert f(np.zeros((0, 4), np.float32)).shape == (0, 2)
+        assert f.stats().replays == 2
+        g = ad.compiled(lambda x: (x * 2.0, x.sum()))
+        assert [g(np.zeros((0, 3), np.float32))[1].item() for _ in range(2)] == [0.0, 0.0]
+    finally:
+        gb.device().pool.on_take = on_take
+
+
+def test_a_leaf_on_another_device_is_left_alone() -> None:
+    there = ad.tensor([1.0], device="host", requires_grad=True)
+    (there * 2.0).sum().backward()
+    f = ad.compiled(lambda x: x * 2.0 if there.grad is not None else x)
+    assert [f(ONE).item() for _ in range(3)] == [2.0] * 3
+    assert f.stats().replays == 2
+
+
+def test_what_is_gone_lets_go() -> None:
+    """A compiled function that is collected unpins; a compiled method dies with its object; failures are bounded."""
+    w = ad.tensor([1.0])
+    f = ad.compiled(lambda x: x * w)
+    f(ONE)
+    assert w.array.storage.persistent
+    del f
+    gc.collect()
+    assert not w.array.storage.persistent
+
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            self.layer = nn.Linear(4, 4)
+
+        @ad.compiled
+        def run(self, x: ad.Tensor) -> ad.Tensor:
+            return self.layer(x)
+
+    model = Model()
+    model.run(np.ones((1, 4), np.float32))
+    gone = weakref.ref(model)
+    del model
+    gc.collect()
+    assert gone() is None
+    g = ad.compiled(lambda leaf: leaf.sum().item())
+    gc.collect()
+    before = memory.stats().in_use_bytes
+    with pytest.warns(CaptureWarning):
+        for _ in range(20):
+            g(ad.tensor(np.ones(1000), requires_grad=True))
+    gc.collect()
+    assert memory.stats().in_use_bytes == before
+
+
+def test_a_released_argument_moves_nothing() -> None:
+    """ReleasedBufferError before schedules, random position and counters move on."""
+    w = nn.Parameter([1.0])
+    optimizer = optim.SGD([w], lr=1.0)
+    schedule = optim.StepLR(optimizer, 1, 0.5)
+
+    @ad.compiled
+    def step(x: ad.Tensor) -> None:
+        optimizer.zero_grad()
+        (w * F.dropout(x, 0.5)).sum().backward()
+        optimizer.step()
+        schedule.step()
+
+    for _ in range(2):
+        step(ad.tensor([1.0]))
+    x = ad.tensor([1.0])
+    memory.release(x)
+    before = schedule.last_epoch, ad.random.get_state(), step.stats().replays
+    with pytest.raises(gb.ReleasedBufferError):
+        step(x)
+    assert (schedule.last_epoch, ad.random.get_state(), step.stats().replays) == before
+
+
+def test_an_error_that_is_swallowed_is_raised_again() -> None:
+    def careful(x: ad.Tensor) -> ad.Tensor:
+        try:
+            return x * x.sum().item()
+        except Exception:
+            return x
+
+    with pytest.raises(CaptureError, match="reads elements on the host"):
+        ad.compiled(careful, fallback=False)(ONE)
+
+
+def test_a_read_that_was_started_before() -> None:
+    value = ad.tensor([2.0])
+    reads = [value.download_async()]
+    f = ad.compiled(lambda x: x * reads[0].item())
+    with pytest.warns(CaptureWarning, match="reads elements on the host"):
+        assert f(ONE).item() == 2.0
+
+
+def test_copies_of_what_holds_a_compiled_function() -> None:
+    class Holder(nn.Module):
+        def __init__(self) -> None:
+            self.layer = nn.Linear(1, 1)
+            self.step = ad.compiled(lambda x: x * 2.0)
+
+    copied = copy.deepcopy(Holder())
+    assert copied.step(ONE).item() == 2.0
+    with pytest.raises(TypeError, match="a compiled function is not pickled; compile the plain one after loading"):
+        copy.copy(copied.step).__reduce__()
+
+
+def test_functions_that_call_each_other_from_two_threads() -> None:
+    """No lock is held while a function runs."""
+    barrier = threading.Barrier(2, timeout=20)
+    functions: dict[str, Any] = {}
+
+    def body(me: str, other: str, x: ad.Tensor, depth: int) -> ad.Tensor:
+        x.sum().item()
+        if depth:
+            barrier.wait()
+            return functions[other](x, depth - 1)
+        return x * 2.0
+
+    functions["a"] = ad.compiled(lambda x, depth: body("a", "b", x, depth))
+    functions["b"] = ad.compiled(lambda x, depth: body("b", "a", x, depth))
+    results: list[float] = []
+    threads = [
+        threading.Thread(target=lambda name=name: results.append(functions[name](ONE, 1).item()), daemon=True)
+        for name in "ab"
+    ]
+    with pytest.warns(CaptureWarning):
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+    assert results == [2.0, 2.0]
+
+
+def test_bounds_past_the_range_of_float32() -> None:
+    w = nn.Parameter([1.0, 2.0])
+    w.grad = ad.tensor([3.0, 4.0])
+    assert nn.utils.clip_grad_norm_(w, 1e39).item() == 5.0
+    nn.utils.clip_grad_value_(w, 1e39)
+    same(w.grad, ad.tensor([3.0, 4.0]))
