@@ -149,7 +149,7 @@ class Scope:
 
 @contextmanager
 def scope(of: str | Device | None = None) -> Iterator[Scope]:
-    """Release at the end what this thread made inside and neither kept nor made persistent.
+    """Release at the end what this thread made inside and neither kept nor made persistent, nor a compiled step met.
 
         with memory.scope() as inside:
             y = inside.keep(f(x))
