@@ -24,6 +24,8 @@ from gpu_backend import Op, ops
 from gpu_backend.array import allocate
 from gpu_backend.device import GPUDevice
 
+HOST_TENSOR = ad.tensor([1.0], device="host")
+
 
 @pytest.fixture(autouse=True)
 def gpu(adapter: GPUDevice) -> Iterator[GPUDevice]:
@@ -292,6 +294,8 @@ def test_a_read_is_an_error_where_fallback_is_off() -> None:
         lambda x: x.download_async(),
         lambda x: x.to("host"),
         lambda x: ad.tensor([1.0], device="host") * 2.0,
+        lambda x: HOST_TENSOR.item(),
+        lambda x: HOST_TENSOR * 2.0,
         lambda x: ad.manual_seed(3),
         lambda x: nn.Linear(2, 2),
     ],
@@ -334,6 +338,26 @@ def test_errors_of_the_function_propagate_and_nothing_runs_twice() -> None:
         loss.item()
     assert f(x, np.zeros(2, np.int32)).item() == pytest.approx(np.log(3))
     assert log.getvalue() == "xx"
+
+
+def test_after_three_failures_it_stays_plain() -> None:
+    """C7: until ``invalidate``, also where the reason is gone."""
+
+    class Reading:
+        wanted = True
+
+    reading = Reading()
+    f = ad.compiled(lambda x: x * (x.sum().item() if reading.wanted else 2.0))
+    with pytest.warns(CaptureWarning):
+        for _ in range(3):
+            f(np.ones(1, np.float32))
+    reading.wanted = False
+    for _ in range(2):
+        assert f(np.ones(1, np.float32)).item() == 2.0
+    assert (f.stats().captures, sum(f.stats().eager_calls.values())) == (0, 5)
+    f.invalidate()
+    f(np.ones(1, np.float32))
+    assert f.stats().captures == 1
 
 
 def test_the_warning_reaches_stderr() -> None:
