@@ -142,7 +142,7 @@ class Optimizer(Identified):
         return (
             self.skip_nonfinite,
             [self.kernel_options(group) for group in groups],
-            [[id(parameter) for parameter in group["params"]] for group in groups],
+            [list(map(id, group["params"])) for group in groups],
             [[id(parameter.array.storage) for parameter in group["params"]] for group in groups],
         )
 
