@@ -25,10 +25,10 @@ from . import optim as optim
 from . import random as random
 from .compiled import CaptureWarning as CaptureWarning
 from .compiled import Compiled as Compiled
-from .compiled import CompiledStats as CompiledStats
 from .compiled import compiled as compiled
 from .errors import CheckpointError as CheckpointError
 from .errors import GradientError as GradientError
+from .explain import CompiledStats as CompiledStats
 from .gradients import gradient_check as gradient_check
 from .gradients import release_gradients as release_gradients
 from .random import manual_seed as manual_seed

@@ -12,20 +12,21 @@ import warnings
 import weakref
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, overload
 
 from gpu_backend import Device, DType
 from gpu_backend.array import allocate
-from gpu_backend.capture import Content, active, content_of
+from gpu_backend.capture import Content, active, content_of, users_line
 from gpu_backend.device import GPUDevice
 from gpu_backend.errors import OutOfMemoryError
 from gpu_backend.ops import update
-from gpu_backend.plan import Arena
+from gpu_backend.plan import Arena, Plan
 from gpu_backend.spec import Shape
 
 from .call import Call, Given, Slot, detached, filled
-from .explain import explanation
+from .explain import CompiledStats, explanation
+from .freeze import has_gone
 from .replay import TracedPlan
 from .signature import rebuild
 from .surroundings import Surroundings
@@ -36,6 +37,7 @@ from .verify import Verification
 
 FAILURES_UNTIL_EAGER = 3
 KEPT_FAILURES = 256
+IDLE_CAPTURES = 12
 ON_HOST = "the host runs numpy, which has no dispatches to replay"
 INSIDE = "it is called inside another capture, which records it"
 
@@ -44,26 +46,7 @@ class CaptureWarning(UserWarning):
     """A function was not captured, so it runs as if it were not compiled; the text says why."""
 
 
-@dataclass
-class CompiledStats:
-    """What the calls of a compiled function came to.
-
-    ``eager_calls``: how many calls ran plainly, by reason. ``kernels`` and ``host_calls``: dispatches, and calls of
-    numpy twins, in all replays together. ``nbytes``: the buffers of all ``plans``. ``encoding``: how dispatches are
-    encoded, ``"native"`` through functions of wgpu-native, ``"public"`` through the API of wgpu-py.
-    """
-
-    captures: int = 0
-    replays: int = 0
-    eager_calls: Counter[str] = field(default_factory=Counter)
-    kernels: int = 0
-    host_calls: int = 0
-    plans: int = 0
-    nbytes: int = 0
-    encoding: str = "none"
-
-
-@dataclass
+@dataclass(eq=False)
 class Kept:
     """A plan in the cache, with the way its arguments come in and its results go out."""
 
@@ -95,7 +78,9 @@ class Compiled:
         self._warned = False
         self._methods: dict[int, tuple[weakref.ref[Any], Compiled]] = {}
         self._stats = CompiledStats()
-        weakref.finalize(self, _close, self._recent).atexit = False
+        self._live: list[Plan] = []
+        self._idle_captures = 0
+        weakref.finalize(self, _close, self._live).atexit = False
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         call = Call(self.name, arguments, options)
@@ -177,17 +162,21 @@ class Compiled:
         return None
 
     def _keep(self, kept: Kept) -> None:
+        for other in list(self._recent.values()):
+            if has_gone(other.key):
+                self._drop(other)
         self._plans.setdefault(kept.key, []).append(kept)
         self._recent[id(kept)] = kept
+        self._live.append(kept.traced.plan)
         for oldest in list(self._recent.values())[: -self._options[2]]:
             self._drop(oldest)
 
     def _drop(self, kept: Kept) -> None:
         if self._recent.pop(id(kept), None) is None:
             return
-        self._plans[kept.key].remove(kept)
-        if not self._plans[kept.key]:
-            del self._plans[kept.key]
+        self._live.remove(kept.traced.plan)
+        # Not by key: one that holds an object which is gone equals nothing.
+        self._plans = {key: rest for key, known in self._plans.items() if (rest := [k for k in known if k is not kept])}
         with kept.traced.plan.device.lock:
             kept.traced.plan.close()
 
@@ -230,6 +219,7 @@ class Compiled:
 
     def _count(self, kept: Kept) -> None:
         plan = kept.traced.plan
+        self._idle_captures = 0
         self._stats.replays += 1
         self._stats.kernels += plan.kernels
         self._stats.host_calls += plan.host_calls
@@ -285,10 +275,21 @@ class Compiled:
                 self._note_failure(call.key, trace)
             else:
                 self._stats.captures += 1
+                self._idle_captures += 1
                 self._failures.pop(call.key, None)
                 self._keep(kept)
         if trace.abandoned:
-            self._warn(trace)
+            self._warn(
+                f"{self.name} was not captured: {trace.abandoned}. The call ran plainly; it is tried "
+                f"{FAILURES_UNTIL_EAGER - 1} times more. stats().eager_calls counts such calls",
+                trace.line,
+            )
+        elif self._idle_captures == IDLE_CAPTURES:
+            self._warn(
+                f"{self.name} was captured {IDLE_CAPTURES} times in a row and not replayed: a number among its "
+                "arguments, or something that it names, differs in each call; a tensor would be bound anew",
+                users_line(),
+            )
         return returned
 
     def _traced_run(self, trace: Trace, call: Call, given: list[Given], surroundings: Surroundings) -> Any:
@@ -335,15 +336,10 @@ class Compiled:
         while len(self._failures) > KEPT_FAILURES:
             del self._failures[next(iter(self._failures))]
 
-    def _warn(self, trace: Trace) -> None:
+    def _warn(self, text: str, line: tuple[str, int]) -> None:
         if not self._warned:
             self._warned = True
-            file, line = trace.line
-            text = (
-                f"{self.name} was not captured: {trace.abandoned}. The call ran plainly; it is tried "
-                f"{FAILURES_UNTIL_EAGER - 1} times more. stats().eager_calls counts such calls"
-            )
-            warnings.warn_explicit(text, CaptureWarning, file, line)
+            warnings.warn_explicit(text, CaptureWarning, *line)
 
 
 def _renamed(results: list[tuple[Content, Shape, DType]], outputs: list[Content]) -> list[Content]:
@@ -352,10 +348,10 @@ def _renamed(results: list[tuple[Content, Shape, DType]], outputs: list[Content]
     return [content if 0 in shape else next(places) for content, shape, _ in results]
 
 
-def _close(recent: dict[int, Kept]) -> None:
+def _close(live: list[Plan]) -> None:
     """Let go of what plans pinned, when their function is gone; may run in a garbage collection."""
-    for kept in list(recent.values()):
-        kept.traced.plan.close()
+    for plan in live:
+        plan.close()
 
 
 def _forget(methods: dict[int, Any], key: int, reference: Any) -> None:

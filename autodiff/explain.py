@@ -1,13 +1,33 @@
-"""What a compiled function replays, as text."""
+"""What a compiled function did, in numbers, and what it replays, as text."""
 
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass, field
 
 from gpu_backend.capture import Copy, Dispatch
 from gpu_backend.plan import Plan
 
 from .replay import TracedPlan
+
+
+@dataclass
+class CompiledStats:
+    """What the calls of a compiled function came to.
+
+    ``eager_calls``: how many calls ran plainly, by reason. ``kernels`` and ``host_calls``: dispatches, and calls of
+    numpy twins, in all replays together. ``nbytes``: the buffers of all ``plans``. ``encoding``: how dispatches are
+    encoded, ``"native"`` through functions of wgpu-native, ``"public"`` through the API of wgpu-py.
+    """
+
+    captures: int = 0
+    replays: int = 0
+    eager_calls: Counter[str] = field(default_factory=Counter)
+    kernels: int = 0
+    host_calls: int = 0
+    plans: int = 0
+    nbytes: int = 0
+    encoding: str = "none"
 
 
 def explanation(name: str, traced: TracedPlan | None, eager_calls: Counter[str]) -> str:

@@ -31,6 +31,8 @@ class Same:
             self._held = lambda: held
 
     def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
         if not isinstance(other, Same):
             return NotImplemented
         mine = self._held()
@@ -39,13 +41,25 @@ class Same:
     def __hash__(self) -> int:
         return self._hash
 
+    def stands_for(self, value: Any) -> bool:
+        """Whether ``value`` is the object."""
+        return self._held() is value
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the object was collected."""
+        return self._held() is None
+
     def __repr__(self) -> str:
         return f"<{type(self._held()).__name__}>"
 
 
-def freeze(value: Any) -> Any:
+def freeze(value: Any, inside: tuple[int, ...] = ()) -> Any:
     """A copy of a value that compares as equal while the value is the same: numbers by type and bits, containers and
-    small numpy arrays by what is in them, tensors by identity and by where they lie, anything else by identity."""
+    small numpy arrays by what is in them, tensors by identity and by where they lie, anything else by identity.
+
+    ``inside``: the containers around the value; one that holds itself ends there.
+    """
     if isinstance(value, PLAIN):
         return type(value), value
     if isinstance(value, float):
@@ -54,16 +68,26 @@ def freeze(value: Any) -> Any:
         return value.dtype, value.tobytes()
     if isinstance(value, np.ndarray) and value.nbytes <= LARGEST_FROZEN and not value.dtype.hasobject:
         return Same(value), value.dtype, value.shape, value.tobytes()
-    if isinstance(value, list | tuple):
-        return type(value), tuple(freeze(item) for item in value)
-    if isinstance(value, dict):
-        return type(value), tuple((freeze(name), freeze(item)) for name, item in value.items())
-    if isinstance(value, set | frozenset):
-        return type(value), frozenset(freeze(item) for item in value)
+    if isinstance(value, list | tuple | dict | set | frozenset):
+        if id(value) in inside:
+            return type(value), "around"
+        around = (*inside, id(value))
+        if isinstance(value, list | tuple):
+            return type(value), tuple(freeze(item, around) for item in value)
+        if isinstance(value, dict):
+            return type(value), tuple((freeze(name), freeze(item, around)) for name, item in value.items())
+        return type(value), frozenset(freeze(item, around) for item in value)
     array = getattr(value, "array", None)
     if isinstance(array, Array):
         return Same(value), Same(array.storage)
     return Same(value)
+
+
+def has_gone(frozen: Any) -> bool:
+    """Whether an object in a frozen value was collected, so that nothing equals it any more."""
+    if isinstance(frozen, tuple | frozenset):
+        return any(has_gone(item) for item in frozen)
+    return isinstance(frozen, Same) and frozen.is_gone
 
 
 def is_mutable(value: Any) -> bool:

@@ -14,6 +14,7 @@ from gpu_backend.spec import Shape
 from gpu_backend.storage import Storage
 
 from .freeze import Mutations, is_mutable
+from .nn.module import Module
 from .surroundings import Surroundings
 from .tensor import Tensor
 from .trace import Refresh, Trace, Undo, is_held_elsewhere, module_state
@@ -31,14 +32,10 @@ class End(NamedTuple):
     is_new: bool
 
     def prepare(self) -> None:
-        """Before a replay: whoever holds the gradient of the last one gets a copy of it."""
+        """Before a replay: whoever holds a gradient that will be replaced gets a copy of it."""
         leaf = self.leaf()
-        if not self.is_new or leaf is None or leaf._grad is None or leaf._grad.array.storage is not self.storage:
-            return
-        if is_held_elsewhere(leaf):
-            held = leaf._grad.array
-            held.storage = update.copy(held).storage
-            leaf._grad = None
+        if leaf is not None and self.storage is not None and self.is_new:
+            vacate(leaf, self.storage)
 
     def settle(self) -> None:
         """After a replay: the leaf has this gradient."""
@@ -48,15 +45,48 @@ class End(NamedTuple):
         if self.storage is None:
             leaf._grad = None
         elif leaf._grad is None or leaf._grad.array.storage is not self.storage:
-            leaf._grad = Tensor(Array(self.storage, self.shape, leaf.dtype, leaf.device))
+            house(leaf, self.storage, self.shape)
 
     def take_over(self) -> None:
-        """After a plain call that should have left the same: the gradient moves to the storage that all plans use."""
+        """The gradient that the leaf has moves to the storage that all plans use."""
         leaf = self.leaf()
-        if self.storage is None or leaf is None or leaf._grad is None or leaf._grad.array.storage is self.storage:
-            return
-        update.copy_into(Array(self.storage, self.shape, leaf.dtype, leaf.device), leaf._grad.array)
-        self.settle()
+        if leaf is not None and self.storage is not None:
+            carry(leaf, self.storage)
+
+
+def carry(leaf: Tensor, home: Storage) -> None:
+    """Move the gradient that a leaf has, if it has one, to another home."""
+    if leaf._grad is not None and leaf._grad.array.storage is not home:
+        made = leaf._grad.array
+        vacate(leaf, home)
+        update.copy_into(Array(home, made.shape, made.dtype, made.device), made)
+        house(leaf, home, made.shape)
+
+
+def house(leaf: Tensor, home: Storage, shape: Shape) -> None:
+    """Let the gradient of a leaf be a new array on its home."""
+    made = Array(home, shape, leaf.dtype, leaf.device)
+    leaf._grad = Tensor(made)
+    leaf._homed = weakref.ref(made)
+
+
+def vacate(leaf: Tensor, home: Storage) -> None:
+    """Before other elements come to the home of a gradient: whoever holds the array there, beside ``grad``, keeps what
+    it is, on memory of its own. ``grad`` is None then, if it was that array."""
+    if leaf._homed is None or leaf._homed() is None or leaf._homed().storage is not home:  # type: ignore[union-attr]
+        return
+    is_grad = leaf._grad is not None and leaf._grad.array is leaf._homed()
+    if is_grad and not is_held_elsewhere(leaf):
+        return
+    held = leaf._homed()
+    if held is None:
+        return
+    moved = update.persist(update.copy(held), "gradient").storage
+    moved.version = home.version
+    held.storage = moved
+    Mutations.count += 1  # it may be an attribute of a module
+    if is_grad:
+        leaf._grad = None
 
 
 class TracedPlan:
@@ -73,11 +103,11 @@ class TracedPlan:
         self._surroundings = surroundings
         self._gradients = [note for note in trace.gradients.values() if note.is_read and note.leaf() is not None]
         self._leaves = [known for known in trace.leaves.values() if known[0]() is not None]
-        self._modules = [known for known in trace.modules.values() if known[0]() is not None]
+        modules = [known for known in trace.modules.values() if known[0]() is not None]
+        self._changing = [known for known in modules if _may_change(known[0]())]
+        self._modules = [known for known in modules if not _may_change(known[0]())]
         optimizers = [known[0]() for known in trace.optimizers.values()]
         self._optimizers = [(weakref.ref(o), o.structure()) for o in optimizers if o is not None]
-        modules = [module() for module, _ in self._modules]
-        self._is_mutable = any(is_mutable(value) for module in modules for value in vars(module).values())
         self._mutations = Mutations.count
         renamed = self._settle_gradients(trace, outputs)
         refreshed = {hook.content for hook in self._hooks if isinstance(hook, Refresh)}
@@ -92,12 +122,12 @@ class TracedPlan:
             optimizer = reference()
             if optimizer is None or optimizer.structure() != before:
                 return False
-        if self._is_mutable or self._mutations != Mutations.count:
+        if not _as_they_were(self._changing):
+            return False
+        if self._mutations != Mutations.count:
             count = Mutations.count
-            for module_reference, state in self._modules:
-                module = module_reference()
-                if module is None or module_state(module) != state:
-                    return False
+            if not _as_they_were(self._modules):
+                return False
             for leaf_reference, flag in self._leaves:
                 leaf = leaf_reference()
                 if leaf is not None and leaf._requires_grad != flag:
@@ -121,13 +151,17 @@ class TracedPlan:
         for x in given:
             if isinstance(x, Array):
                 x.storage.check()
+        for note in self._gradients:
+            leaf = note.leaf()
+            if leaf is not None and note.before is not None:
+                carry(leaf, note.before)  # a gradient that is read, from wherever it was made since
+        for end in self.ends:
+            end.prepare()
         for hook in self._hooks:
             hook.run()
         for hook in self._hooks:
             if isinstance(hook, Refresh):
                 hook.write(self.plan)
-        for end in self.ends:
-            end.prepare()
         self.plan.replay(given, results)
         for end in self.ends:
             end.settle()
@@ -166,12 +200,13 @@ class TracedPlan:
         content = content_of(made.storage)
         home = leaf._home() if leaf._home is not None else None
         if home is None or home.released or home.pool is not made.storage.pool:
-            leaf._home = weakref.ref(made.storage)
+            leaf._home, leaf._homed = weakref.ref(made.storage), weakref.ref(made)
             pin(made.storage)
             trace.outside[content] = made.storage
             return
+        vacate(leaf, home)
         update.copy_into(Array(home, made.shape, made.dtype, made.device), made)
-        leaf._grad = Tensor(Array(home, made.shape, made.dtype, made.device))
+        house(leaf, home, made.shape)
         old = content_of(home)
         if old not in trace.outside:
             pin(home)
@@ -185,3 +220,19 @@ class TracedPlan:
                 trace.commands.append(Copy(old, kept, made.nbytes))
                 outputs[:] = [kept if output == old else output for output in outputs]
             trace.commands.append(Copy(content, old, made.nbytes))
+
+
+ModuleNote = tuple[weakref.ref[Module], Any]
+
+
+def _may_change(module: Module | None) -> bool:
+    """Whether a module has attributes that change without being set."""
+    return any(is_mutable(value) for value in vars(module).values())
+
+
+def _as_they_were(notes: list[ModuleNote]) -> bool:
+    for reference, state in notes:
+        module = reference()
+        if module is None or module_state(module) != state:
+            return False
+    return True

@@ -6,6 +6,7 @@ everything else, which is compared by value. ``rebuild`` makes a structure again
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from typing import Any
@@ -61,7 +62,8 @@ class Signature:
         if isinstance(value, list | tuple):
             return type(value), tuple(self._walk(item, f"{where}[{index}]") for index, item in enumerate(value))
         if isinstance(value, dict):
-            return dict, tuple((freeze(word), self._walk(item, f"{where}[{word!r}]")) for word, item in value.items())
+            items = tuple((freeze(word), self._walk(item, f"{where}[{word!r}]")) for word, item in value.items())
+            return type(value), items
         if isinstance(value, (*PLAIN, float, np.generic)):
             return freeze(value)
         if isinstance(value, Identified):
@@ -88,7 +90,10 @@ def rebuild(value: Any, replace: Callable[[Any], Any], leaves: tuple[type, ...] 
     if isinstance(value, list | tuple):
         return type(value)(rebuild(item, replace, leaves) for item in value)
     if isinstance(value, dict):
-        return {key: rebuild(item, replace, leaves) for key, item in value.items()}
+        made_dict = copy.copy(value)
+        for key, item in value.items():
+            made_dict[key] = rebuild(item, replace, leaves)
+        return made_dict
     if is_dataclass(value) and not isinstance(value, type):
         made = object.__new__(type(value))
         for field in fields(value):

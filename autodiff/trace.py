@@ -187,6 +187,9 @@ class Trace(Capture):
         return ""
 
     def _left_on_the_device(self) -> str:
+        gone = next((storage for storage in self.outside.values() if storage.released), None)
+        if gone is not None:
+            return f"it releases {gone}, which a replay would use again"
         mended = "and a replay would not renew it; return it, or update one in place that was made before"
         gradients = [leaf._grad.array.storage for leaf in self.live_leaves() if leaf._grad is not None]
         left = escaped(self, gradients)
@@ -221,14 +224,19 @@ class GradientNote:
         self._before = None if leaf._grad is None else weakref.ref(leaf._grad.array.storage)
 
     def holds(self) -> bool:
-        """Whether the gradient is now what it was then."""
-        leaf = self.leaf()
-        now = None if leaf is None else leaf._grad
+        """Whether there is a gradient now as there was then: on the same memory, or where it can be carried there."""
         if not self.is_read:
             return True
-        if now is None or self._before is None:
-            return self._was_there == (now is not None)
-        return self._before() is now.array.storage
+        leaf = self.leaf()
+        if leaf is None or leaf._grad is None or self._before is None:
+            return self._was_there == (leaf is not None and leaf._grad is not None)
+        before = self._before()  # the gradient itself gets no name here: that would count as a holder
+        return before is leaf._grad.array.storage or (before is not None and not is_held_elsewhere(leaf))
+
+    @property
+    def before(self) -> Any:
+        """The storage of the gradient that was there, if it lives."""
+        return None if self._before is None else self._before()
 
 
 def is_held_elsewhere(leaf: Any) -> bool:

@@ -39,15 +39,17 @@ class Verification:
             gradients = [(leaf, leaf._grad) for leaf in leaves]
             before = [(storage, update.copy(self._whole(storage))) for storage in plan.written]
             made = [allocate(shape, dtype, self._device, "verify") for _, shape, dtype in results]
-            self._traced.replay(given, [(content, y) for (content, _, _), y in zip(results, made, strict=True)])
-            self._results = [y.numpy() for y in made]
-            self._gradients = [(leaf, None if leaf._grad is None else leaf._grad.numpy()) for leaf in leaves]
-            self._changed = [(s, self._whole(s).numpy()) for s in plan.written if id(s) not in homes]
-            for storage, content in before:
-                update.copy_into(self._whole(storage), content)
-            for leaf, gradient in gradients:
-                leaf._grad = gradient
-            undo()
+            try:
+                self._traced.replay(given, [(content, y) for (content, _, _), y in zip(results, made, strict=True)])
+                self._results = [y.numpy() for y in made]
+                self._gradients = [(leaf, None if leaf._grad is None else leaf._grad.numpy()) for leaf in leaves]
+                self._changed = [(s, self._whole(s).numpy()) for s in plan.written if id(s) not in homes]
+            finally:
+                for storage, content in before:
+                    update.copy_into(self._whole(storage), content)
+                for leaf, gradient in gradients:
+                    leaf._grad = gradient
+                undo()
 
     def compare(self, results: Sequence[Array]) -> None:
         """DivergenceError at the first difference between the replay and what the plain call did."""

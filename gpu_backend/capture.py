@@ -91,6 +91,7 @@ class Capture:
         self.outside: dict[Content, Storage] = {}
         self.made: weakref.WeakSet[Storage] = weakref.WeakSet()
         self.strangers: weakref.WeakSet[Storage] = weakref.WeakSet()
+        self.revocations = pool.revocations
         self.abandoned = ""
         self.line: tuple[str, int] = ("", 0)
         self._born: dict[Content, int] = {}
@@ -109,7 +110,7 @@ class Capture:
 
     def abandon(self, reason: str) -> None:
         """Give the list up: what runs now cannot be repeated. CaptureError if the capture is strict."""
-        self.line = _users_line()
+        self.line = users_line()
         self.abandoned = reason
         self.stop()
         self.drop()
@@ -267,7 +268,7 @@ def escaped(capture: Capture, kept: Sequence[Storage]) -> Storage | None:
     return next((storage for storage in list(capture.made) if id(storage) not in known), None)
 
 
-def _users_line() -> tuple[str, int]:
+def users_line() -> tuple[str, int]:
     """File and line of the innermost frame outside this library."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_OWN):

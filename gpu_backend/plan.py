@@ -97,18 +97,19 @@ class Plan:
         self._arena = arena
         self._capture = capture
         self._shared: list[Storage] = []
-        self._revocations = device.pool.revocations
+        self._revocations = capture.revocations
         self._groups: dict[tuple[int, ...], Any] = {}
         try:
             _check_written(capture, self.outside, outputs)
+            self._part_constants()
             written = {content for command in self.commands for content in _writes(command)}
             self.written = [storage for content, storage in self.outside.items() if content in written]
             self.written += [storage for content, storage in renamed.items() if content in written]
-            self._part_constants(written)
             self._place(outputs)
             self.segments = self._prepare()
             self.constant_nbytes = [c.nbytes for content, c in self.constants.items() if content not in refreshed]
             self.constants = {}
+            del self._capture
         except BaseException:
             self.close()
             raise
@@ -183,12 +184,15 @@ class Plan:
         self._arena.release(self._shared)
         self.outside, self.places, self._shared, self.segments, self.uniforms = {}, {}, [], [], None
 
-    def _part_constants(self, written: set[Content]) -> None:
-        """A constant that the list changes is copied from one that it does not, each time before it is used."""
-        for content in [content for content in self.constants if content in written]:
+    def _part_constants(self) -> None:
+        """A constant that the list changes, or that lives on outside, is copied from one that nobody changes, each time
+        before it is used."""
+        changes = {content for command in self.commands for content in _writes(command)} | self.places.keys()
+        for content in [content for content in self.constants if content in changes]:
             source = (-2 - len(self.constants), 1)
             constant = self.constants[source] = self.constants.pop(content)
-            self.commands.insert(lifetimes(self.commands)[content][0], Copy(source, content, constant.nbytes))
+            first = lifetimes(self.commands).get(content, (0, 0))[0]
+            self.commands.insert(first, Copy(source, content, constant.nbytes))
 
     def _place(self, outputs: Sequence[Content]) -> None:
         """Find a buffer for each content, by its lifetime."""

@@ -544,3 +544,247 @@ def test_bounds_past_the_range_of_float32() -> None:
     assert nn.utils.clip_grad_norm_(w, 1e39).item() == 5.0
     nn.utils.clip_grad_value_(w, 1e39)
     same(w.grad, ad.tensor([3.0, 4.0]))
+
+
+def backward_of(w: nn.Parameter) -> Any:
+    """A compiled function that replaces the gradient of ``w`` by its argument, summed up to the shape of ``w``."""
+
+    def backward(x: ad.Tensor) -> None:
+        w.grad = None
+        (w * x).sum().backward()
+
+    return ad.compiled(backward)
+
+
+@pytest.mark.parametrize("between", ["another shape", "cleared outside", "an eager step", "verified", "detached"])
+def test_a_held_gradient_is_kept_in_every_way(between: str) -> None:
+    w = nn.Parameter([1.0, 1.0])
+    f = backward_of(w)
+    if between == "verified":
+        f = ad.compiled(f.fn, verify=5)
+    f(values(1, 1))
+    assert w.grad is not None
+    held = w.grad.detach() if between == "detached" else w.grad
+    if between == "another shape":
+        f(np.full((3, 2), 7, np.float32))
+    elif between == "an eager step":
+        f.fn(ad.tensor(values(7, 7)))
+        f(values(9, 9))
+    else:
+        if between != "detached":
+            w.grad = None
+        f(values(7, 7))
+    assert held.tolist() == [1.0, 1.0]
+    assert w.grad is not None
+    assert w.grad.tolist()[0] in (7.0, 9.0, 21.0)
+    memory.reclaim()
+    assert held.tolist() == [1.0, 1.0]
+
+
+def test_memory_that_is_exchanged_is_seen() -> None:
+    """A held gradient that moved, named by another function; a weight that went to another device and back."""
+    w = nn.Parameter([1.0])
+    f = backward_of(w)
+    f(values(1)), f(values(5))
+    previous = w.grad
+    assert previous is not None
+    g = ad.compiled(lambda x: previous * x)
+    assert g(ONE).item() == 5.0
+    f(values(7))
+    assert [previous.item(), g(ONE).item()] == [5.0, 5.0]
+    layer = nn.Linear(1, 1, bias=False)
+    weight = layer.weight
+    h = ad.compiled(lambda x: x.reshape(1, 1) @ weight)
+    h(ONE)
+    here = weight.device
+    layer.to("host").to(here)
+    with ad.no_grad():
+        weight.copy_(9.0)
+    assert h(ONE).item() == 9.0
+
+
+def test_a_release_inside_gives_the_capture_up() -> None:
+    t = ad.tensor([2.0])
+    f = ad.compiled(lambda x: (x * t, memory.release(t))[0])
+    with pytest.warns(CaptureWarning, match=r"it releases an array \(1,\)|it releases array \(1,\)"):
+        f(ONE)
+    with pytest.raises(gb.ReleasedBufferError):
+        f(ONE)
+
+
+def test_options_changed_in_place_are_seen() -> None:
+    seen = []
+    for is_compiled in (True, False):
+        w = nn.Parameter([1.0])
+        betas = [0.9, 0.999]
+        optimizer = optim.Adam([{"params": [w], "betas": betas}], lr=0.1)
+
+        def step(x: Any, w: Any = w, optimizer: Any = optimizer) -> None:
+            optimizer.zero_grad()
+            (w * ad.tensor(x)).sum().backward()
+            optimizer.step()
+
+        run = ad.compiled(step) if is_compiled else step
+        for number in range(4):
+            run(values(number - 1.5))
+            betas[0] = 0.5
+        seen.append(w.item())
+    assert seen[0] == seen[1]
+
+
+SCALE = 2.0
+
+
+def test_names_in_every_place() -> None:
+    """Modules in a list, a global in a generator, defaults, a decorated function."""
+    global SCALE
+
+    class Scaled(nn.Module):
+        def __init__(self, k: float) -> None:
+            self.k = k
+
+        def forward(self, x: ad.Tensor) -> ad.Tensor:
+            return x * self.k
+
+    models, model = [Scaled(2.0)], Scaled(2.0)
+    settings = {"k": 2.0}
+
+    def with_defaults(x: ad.Tensor, *, m: Any = model, s: Any = settings) -> ad.Tensor:
+        return x * m.k * s["k"]
+
+    @ad.compiled
+    @ad.no_grad()
+    def decorated(x: ad.Tensor) -> ad.Tensor:
+        return model.forward(x)
+
+    listed = ad.compiled(lambda x: x * models[0].k)
+    generated = ad.compiled(lambda x: next(x * SCALE for _ in range(2)))
+    defaulted = ad.compiled(with_defaults)
+    assert [listed(ONE).item(), generated(ONE).item(), defaulted(ONE).item(), decorated(ONE).item()] == [2, 2, 4, 2]
+    models[0].k = SCALE = settings["k"] = 5.0
+    assert [listed(ONE).item(), generated(ONE).item(), defaulted(ONE).item()] == [5, 5, 10]
+    model = Scaled(3.0)
+    assert decorated(ONE).item() == 3.0
+    SCALE = 2.0
+    loop: list[Any] = []
+    loop.append(loop)
+    assert ad.compiled(lambda x: x * float(len(loop)))(ONE).item() == 1.0
+
+
+def test_a_gradient_that_is_a_constant() -> None:
+    """An op whose backward uploads numbers: each replay brings them again."""
+
+    def backward(dy: Any, saved: Any, needs: Any) -> Any:
+        return (gb.array(np.full(dy.shape, 3.0, np.float32), device=dy.device),)
+
+    op = Op("threes", ops.exp.spec, ops.exp.host_forward, ops.exp.forward, lambda *a: None, backward)  # type: ignore[arg-type, return-value]
+    w = nn.Parameter([1.0])
+
+    def threes(x: ad.Tensor) -> None:
+        w.grad = None
+        apply(op, w * x).sum().backward()
+
+    f, g = ad.compiled(lambda x: threes(x)), backward_of(w)
+    seen = []
+    for _ in range(3):
+        for run in (f, g):
+            run(values(8))
+            assert w.grad is not None
+            seen.append(w.grad.item())
+    assert seen == [24.0, 8.0] * 3
+
+
+def test_plans_of_objects_that_are_gone() -> None:
+    """They go, and take nothing along: no error, no memory, also where the function refers to its own owner."""
+    f = ad.compiled(lambda m, x: m(x))
+    gc.collect()
+    before = memory.stats().in_use_bytes
+    for _ in range(20):
+        m = nn.Linear(64, 64)
+        f(m, np.ones((1, 64), np.float32))
+        m.eval()
+        f(m, np.ones((1, 64), np.float32))
+        del m
+    gc.collect()
+    assert memory.stats().in_use_bytes - before < 200_000
+    f.invalidate()
+
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            self.w = nn.Parameter([1.0])
+            self.step = ad.compiled(self._step)
+
+        def _step(self, x: ad.Tensor) -> ad.Tensor:
+            return self.w * x
+
+    model = Model()
+    model.step(ONE)
+    gone = weakref.ref(model)
+    del model
+    gc.collect()
+    assert gone() is None
+
+
+def test_a_verified_replay_that_fails_is_undone() -> None:
+    w = nn.Parameter(np.zeros((1, 3)))
+    optimizer = optim.SGD([w], lr=1.0)
+    schedule = optim.StepLR(optimizer, 1, 0.5)
+
+    @ad.compiled(verify=9)
+    def step(x: ad.Tensor, target: ad.Tensor) -> ad.Tensor:
+        optimizer.zero_grad()
+        loss = F.cross_entropy(w * x, target)
+        loss.backward()
+        optimizer.step()
+        schedule.step()
+        return loss
+
+    step(ONE.reshape(1, 1), np.zeros(1, np.int32))
+    before, epoch = w.numpy(), schedule.last_epoch
+    with pytest.raises(IndexError):
+        step(ONE.reshape(1, 1), np.full(1, 7, np.int32))
+    np.testing.assert_array_equal(w.numpy(), before)
+    assert schedule.last_epoch == epoch
+
+
+def test_dictionaries_keep_their_type() -> None:
+    from collections import OrderedDict, defaultdict
+
+    kinds = ad.compiled(lambda d: (d["a"] * 1.0, type(d).__name__)[1])
+    assert kinds(OrderedDict(a=ONE)) == "OrderedDict"
+    assert kinds(defaultdict(list, a=ONE)) == "defaultdict"
+    assert kinds({"a": ONE}) == "dict"
+
+
+def test_assigned_gradients_are_carried() -> None:
+    """A gradient assigned before each call, wherever it lies, is what a captured update reads."""
+    w = nn.Parameter([0.0])
+    optimizer = optim.SGD([w], lr=1.0)
+    update = ad.compiled(lambda: optimizer.step())
+    total = 0.0
+    for number in range(1, 6):
+        w.grad = ad.tensor([float(number)])
+        update()
+        total -= number
+        assert w.item() == total
+    assert (update.stats().captures, update.stats().replays) == (1, 4)
+
+    def take() -> None:
+        optimizer.step()
+        optimizer.zero_grad()
+
+    taking = ad.compiled(take)
+    for number in range(1, 4):
+        w.grad = ad.tensor([float(number)])
+        taking()
+        total -= number
+        assert w.item() == total
+        assert w.grad is None
+    assert taking.stats().replays == 2
+
+
+def test_captures_that_are_never_replayed_are_told() -> None:
+    f = ad.compiled(lambda x, step: x * step)
+    with pytest.warns(CaptureWarning, match="was captured 12 times in a row and not replayed: a number among its"):
+        for step in range(15):
+            f(ONE, step)

@@ -174,11 +174,11 @@ class Optimizer(Identified):
         return state.hyper
 
     def _checked_hyper(self, group: Group, state: _GroupState) -> np.ndarray[Any, Any]:
-        options = [value for name, value in group.items() if name != "params"]
-        if options != state.checked_options:
+        hyper = self.hyper(group)
+        if hyper != state.checked:
             self._check_state(group, state)
-            state.checked_options, state.checked_hyper = options, np.array(self.hyper(group), np.float32)
-        return state.checked_hyper
+            state.checked, state.checked_array = hyper, np.array(hyper, np.float32)
+        return state.checked_array
 
 
 class _GroupState:
@@ -188,8 +188,8 @@ class _GroupState:
         parameters = group["params"]
         device = parameters[0].device
         self.written = hyper
-        self.checked_options: list[Any] = []
-        self.checked_hyper = np.array(hyper, np.float32)
+        self.checked: tuple[float, ...] = ()
+        self.checked_array = np.array(hyper, np.float32)
         self.hyper = persist(array(np.array(hyper, np.float32), device=device), "hyper-parameters")
         self.progress = persist(full((len(parameters), len(PROGRESS)), 0.0, device=device), "step counts")
         self.moments = [
