@@ -45,7 +45,7 @@ class End(NamedTuple):
         if self.storage is None:
             leaf._grad = None
         elif leaf._grad is None or leaf._grad.array.storage is not self.storage:
-            house(leaf, self.storage, self.shape)
+            leaf._grad = Tensor(housed(leaf, Array(self.storage, self.shape, leaf.dtype, leaf.device)))
 
     def take_over(self) -> None:
         """The gradient that the leaf has moves to the storage that all plans use."""
@@ -60,33 +60,33 @@ def carry(leaf: Tensor, home: Storage) -> None:
         made = leaf._grad.array
         vacate(leaf, home)
         update.copy_into(Array(home, made.shape, made.dtype, made.device), made)
-        house(leaf, home, made.shape)
+        leaf._grad = Tensor(housed(leaf, Array(home, made.shape, made.dtype, made.device)))
 
 
-def house(leaf: Tensor, home: Storage, shape: Shape) -> None:
-    """Let the gradient of a leaf be a new array on its home."""
-    made = Array(home, shape, leaf.dtype, leaf.device)
-    leaf._grad = Tensor(made)
-    leaf._homed = weakref.ref(made)
+def housed(leaf: Tensor, gradient: Array) -> Array:
+    """Remember an array that is, or was, the gradient of a leaf on memory that plans write; returns it."""
+    if leaf._housed is None:
+        leaf._housed = weakref.WeakSet()
+    leaf._housed.add(gradient)
+    return gradient
 
 
 def vacate(leaf: Tensor, home: Storage) -> None:
-    """Before other elements come to the home of a gradient: whoever holds the array there, beside ``grad``, keeps what
+    """Before other elements come to the home of a gradient: whoever holds an array there, beside ``grad``, keeps what
     it is, on memory of its own. ``grad`` is None then, if it was that array."""
-    if leaf._homed is None or leaf._homed() is None or leaf._homed().storage is not home:  # type: ignore[union-attr]
-        return
-    is_grad = leaf._grad is not None and leaf._grad.array is leaf._homed()
-    if is_grad and not is_held_elsewhere(leaf):
-        return
-    held = leaf._homed()
-    if held is None:
-        return
+    current = 0 if leaf._grad is None else id(leaf._grad.array)
+    for held in [array for array in leaf._housed or () if array.storage is home and id(array) != current]:
+        _move(held)
+    if leaf._grad is not None and leaf._grad.array.storage is home and is_held_elsewhere(leaf):
+        _move(leaf._grad.array)
+        leaf._grad = None
+
+
+def _move(held: Array) -> None:
     moved = update.persist(update.copy(held), "gradient").storage
-    moved.version = home.version
+    moved.version = held.storage.version
     held.storage = moved
     Mutations.count += 1  # it may be an attribute of a module
-    if is_grad:
-        leaf._grad = None
 
 
 class TracedPlan:
@@ -109,6 +109,8 @@ class TracedPlan:
         optimizers = [known[0]() for known in trace.optimizers.values()]
         self._optimizers = [(weakref.ref(o), o.structure()) for o in optimizers if o is not None]
         self._mutations = Mutations.count
+        for note in self._gradients:
+            note.keep(housed)
         renamed = self._settle_gradients(trace, outputs)
         refreshed = {hook.content for hook in self._hooks if isinstance(hook, Refresh)}
         self.plan = Plan(trace, trace.device, arena, outputs, renamed, refreshed)
@@ -200,13 +202,11 @@ class TracedPlan:
         content = content_of(made.storage)
         home = leaf._home() if leaf._home is not None else None
         if home is None or home.released or home.pool is not made.storage.pool:
-            leaf._home, leaf._homed = weakref.ref(made.storage), weakref.ref(made)
+            leaf._home = weakref.ref(housed(leaf, made).storage)
             pin(made.storage)
             trace.outside[content] = made.storage
             return
-        vacate(leaf, home)
-        update.copy_into(Array(home, made.shape, made.dtype, made.device), made)
-        house(leaf, home, made.shape)
+        carry(leaf, home)
         old = content_of(home)
         if old not in trace.outside:
             pin(home)

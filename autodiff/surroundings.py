@@ -1,4 +1,4 @@
-"""What a function names beside its arguments: closure cells, globals, defaults, the object it is a method of."""
+"""What a function names beside its arguments: closure cells, globals, defaults, attributes of its own object."""
 
 from __future__ import annotations
 
@@ -77,6 +77,8 @@ def _named(fn: Any) -> Iterator[tuple[Read, Any]]:
         if isinstance(owner, Module):
             yield from _fixed(owner)
         fn = getattr(fn, "__func__", None) or getattr(type(owner), "forward", None)
+        if isinstance(fn, types.FunctionType) and not isinstance(owner, Module):
+            yield from _attributes(owner, fn.__code__)
     while isinstance(fn, types.FunctionType):
         yield from _of_function(fn)
         fn = getattr(fn, "__wrapped__", None)
@@ -94,6 +96,13 @@ def _of_function(fn: types.FunctionType) -> Iterator[tuple[Read, Any]]:
     for name in _global_names(fn.__code__):
         if name in fn.__globals__ and _counts(fn.__globals__[name]):
             yield functools.partial(fn.__globals__.get, name), fn.__globals__[name]
+
+
+def _attributes(owner: Any, code: types.CodeType) -> Iterator[tuple[Read, Any]]:
+    """The attributes of a method's object that go by a name in its code."""
+    for name, value in getattr(owner, "__dict__", {}).items():
+        if name in code.co_names and _counts(value):
+            yield functools.partial(getattr, owner, name, None), value
 
 
 def _global_names(code: types.CodeType) -> set[str]:

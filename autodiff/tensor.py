@@ -35,7 +35,7 @@ class Tensor(InPlace, Operators):
     the gradient of a tensor that the user made. Comparison is elementwise, hashing is by identity.
     """
 
-    __slots__ = ("__weakref__", "_entry", "_grad", "_home", "_homed", "_requires_grad", "array")
+    __slots__ = ("__weakref__", "_entry", "_grad", "_home", "_housed", "_requires_grad", "array")
     __array_ufunc__ = None  # numpy arrays on the left of an operator leave it to us
 
     def __init__(self, array: Array, requires_grad: bool = False) -> None:
@@ -45,7 +45,7 @@ class Tensor(InPlace, Operators):
         self._requires_grad = requires_grad
         self._grad: Tensor | None = None
         self._home: weakref.ref[Storage] | None = None  # of the gradient, where plans write it
-        self._homed: weakref.ref[Array] | None = None  # the last gradient there
+        self._housed: weakref.WeakSet[Array] | None = None  # gradients on memory that plans write
         self._entry: Entry | None = None
 
     # What it is.

@@ -215,13 +215,14 @@ class Trace(Capture):
 class GradientNote:
     """A leaf whose gradient is met, and what it was, which counts if it was looked at before it was replaced."""
 
-    __slots__ = ("_before", "_was_there", "is_read", "leaf")
+    __slots__ = ("_array", "_before", "_was_there", "is_read", "leaf")
 
     def __init__(self, leaf: Tensor, is_read: bool) -> None:
         self.leaf = weakref.ref(leaf)
         self.is_read = is_read
         self._was_there = leaf._grad is not None
         self._before = None if leaf._grad is None else weakref.ref(leaf._grad.array.storage)
+        self._array = None if leaf._grad is None else weakref.ref(leaf._grad.array)
 
     def holds(self) -> bool:
         """Whether there is a gradient now as there was then: on the same memory, or where it can be carried there."""
@@ -232,6 +233,12 @@ class GradientNote:
             return self._was_there == (leaf is not None and leaf._grad is not None)
         before = self._before()  # the gradient itself gets no name here: that would count as a holder
         return before is leaf._grad.array.storage or (before is not None and not is_held_elsewhere(leaf))
+
+    def keep(self, remember: Callable[[Tensor, Array], object]) -> None:
+        """Remember the array that was there, if someone holds it."""
+        leaf, array = self.leaf(), None if self._array is None else self._array()
+        if leaf is not None and array is not None:
+            remember(leaf, array)
 
     @property
     def before(self) -> Any:
