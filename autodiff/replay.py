@@ -65,18 +65,19 @@ def carry(leaf: Tensor, home: Storage) -> None:
 
 def housed(leaf: Tensor, gradient: Array) -> Array:
     """Remember an array that is, or was, the gradient of a leaf on memory that plans write; returns it."""
-    if leaf._housed is None:
-        leaf._housed = weakref.WeakSet()
-    leaf._housed.add(gradient)
+    known = [reference for reference in leaf._housed if reference() not in (None, gradient)]
+    leaf._housed = [*known, weakref.ref(gradient)]
     return gradient
 
 
 def vacate(leaf: Tensor, home: Storage) -> None:
     """Before other elements come to the home of a gradient: whoever holds an array there, beside ``grad``, keeps what
     it is, on memory of its own. ``grad`` is None then, if it was that array."""
-    current = 0 if leaf._grad is None else id(leaf._grad.array)
-    for held in [array for array in leaf._housed or () if array.storage is home and id(array) != current]:
-        _move(held)
+    for reference in leaf._housed:
+        held = reference()
+        if held is not None and held.storage is home and (leaf._grad is None or held is not leaf._grad.array):
+            _move(held)
+    held = None  # it would count as a holder
     if leaf._grad is not None and leaf._grad.array.storage is home and is_held_elsewhere(leaf):
         _move(leaf._grad.array)
         leaf._grad = None

@@ -45,7 +45,7 @@ class Tensor(InPlace, Operators):
         self._requires_grad = requires_grad
         self._grad: Tensor | None = None
         self._home: weakref.ref[Storage] | None = None  # of the gradient, where plans write it
-        self._housed: weakref.WeakSet[Array] | None = None  # gradients on memory that plans write
+        self._housed: list[weakref.ref[Array]] = []  # gradients on memory that plans write
         self._entry: Entry | None = None
 
     # What it is.

@@ -33,7 +33,7 @@ Step = Callable[..., ad.Tensor]
 PEERS = {"16-32-4, batch 8, SGD": 0.88, "784-512-512-10, batch 128, SGD": 55.0, "784-512-512-10, batch 128, Adam": 70.0}
 
 
-def make_step(widths: list[int], make_optimizer: Callable[[Any], optim.Optimizer]) -> Step:
+def make_step(widths: list[int], make_optimizer: Callable[[Any], optim.Optimizer], criterion: Any) -> Step:
     """A training step of a perceptron with relu between its layers."""
     ad.manual_seed(0)
     last = widths[-1]
@@ -43,7 +43,7 @@ def make_step(widths: list[int], make_optimizer: Callable[[Any], optim.Optimizer
 
     def step(x: Any, target: Any) -> ad.Tensor:
         optimizer.zero_grad()
-        loss = F.cross_entropy(model(ad.tensor(x)), target)
+        loss = criterion(model(ad.tensor(x)), target)
         loss.backward()
         optimizer.step()
         return loss.detach()
@@ -58,7 +58,8 @@ def compare(device: GPUDevice, name: str, widths: list[int], batch: int, make_op
         (numbers.standard_normal((batch, widths[0]), np.float32), numbers.integers(0, widths[-1], batch, np.int32))
         for _ in range(8)
     ]
-    steps = {"eager": make_step(widths, make_optimizer), "compiled": ad.compiled(make_step(widths, make_optimizer))}
+    plain, twin = (make_step(widths, make_optimizer, F.cross_entropy) for _ in range(2))
+    steps = {"eager": plain, "compiled": ad.compiled(twin)}
     times: dict[str, list[tuple[float, ...]]] = {kind: [] for kind in steps}
     for number in range(rounds + 3):
         losses = {}
@@ -91,9 +92,8 @@ def encoding(device: GPUDevice, rounds: int = 400) -> None:
     """Print host microseconds per dispatch to encode and submit a replay, and those of a bare loop over the same."""
     from wgpu.backends.wgpu_native import ffi, lib
 
-    step = ad.compiled(make_step([16, 32, 4], lambda p: optim.SGD(p, lr=0.01)))
-    x, target = np.zeros((8, 16), np.float32), np.zeros(8, np.int32)
-    step(x, target)
+    step = ad.compiled(make_step([16, 32, 4], lambda p: optim.SGD(p, lr=0.01), F.mse))
+    step(np.zeros((8, 16), np.float32), np.zeros((8, 4), np.float32))
     plan = next(iter(step._recent.values())).traced.plan
     calls = [
         call for segment in plan.segments for part in segment.parts if isinstance(part, Pass) for call in part.calls
