@@ -229,7 +229,7 @@ def test_compiled_and_eager_stay_equal(adapter: Device) -> None:
     with gb.default_device(adapter):
         gc.collect()
         before = memory.stats().in_use_bytes
-        captures, replays = sequences(0, 12, 60)
+        captures, replays = sequences(4, 8, 50)
         gc.collect()
         assert memory.stats().in_use_bytes <= before + 4096
     assert captures > 100
