@@ -38,6 +38,13 @@ def adapter() -> GPUDevice:
 
 
 @pytest.fixture
+def gpu(adapter: GPUDevice) -> Iterator[GPUDevice]:
+    """The adapter as the default device."""
+    with gb.default_device(adapter):
+        yield adapter
+
+
+@pytest.fixture
 def host() -> Device:
     """The numpy device."""
     return gb.device("host")

@@ -303,9 +303,9 @@ def clone_row() -> Row:
 
 
 def dropout_row() -> Row:
-    zero, far = np.zeros(4, np.uint32), np.array([1, 2, 0xFFFFFFF0, 3], np.uint32)
+    zero = np.zeros(4, np.uint32)
     samples = [Sample(str(shape), (normal(*shape), zero), {"p": 0.5, "key": 7}) for shape in SHAPES]
-    samples += [Sample(f"p={p}", (normal(9, 7), far), {"p": p, "position": 2**40 + 11}) for p in (0.0, 0.3, 1.0)]
+    samples += [Sample(f"p={p}", (normal(9, 7), ~zero), {"p": p, "position": 2**40 + 11}) for p in (0.0, 0.3, 1.0)]
     faults = (
         Fault((normal(3), zero), {"p": 1.5}, ValueError, "a probability lies between 0 and 1, not 1.5"),
         Fault((normal(3), zero[:3]), {"p": 0.5}, ShapeError, "the base has four words, not shape (3,)"),

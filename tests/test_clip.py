@@ -134,3 +134,23 @@ def test_every_kernel_folds_its_grid(adapter: gb.Device) -> None:
             assert optimizer.skipped_steps == 0
         finally:
             adapter.recorder.max_groups_per_axis = 65535  # type: ignore[attr-defined]
+
+
+def test_skipping_may_be_turned_off_after_a_skipped_step(device: Device) -> None:
+    w = nn.Parameter([1.0], device=device)
+    optimizer = optim.SGD([w], lr=0.5, skip_nonfinite=True)
+    w.grad = ad.tensor([np.inf], device=device)
+    optimizer.step()
+    optimizer.skip_nonfinite = False
+    w.grad = ad.tensor([1.0], device=device)
+    optimizer.step()
+    assert w.item() == 0.5
+    assert optimizer.skipped_steps == 1
+
+
+def test_bounds_past_the_range_of_float32(device: Device) -> None:
+    w = nn.Parameter([1.0, 2.0])
+    w.grad = ad.tensor([3.0, 4.0])
+    assert nn.utils.clip_grad_norm_(w, 1e39).item() == 5.0
+    nn.utils.clip_grad_value_(w, 1e39)
+    assert w.grad.tolist() == [3.0, 4.0]

@@ -3,24 +3,15 @@ names the others, does not already hold."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 from compiled_helpers import Pair, batches, same
 
 import autodiff as ad
 import autodiff.functional as F
-import gpu_backend as gb
 from autodiff import nn, optim
-from gpu_backend.device import GPUDevice
 
-
-@pytest.fixture(autouse=True)
-def gpu(adapter: GPUDevice) -> Iterator[GPUDevice]:
-    """The adapter as the default device."""
-    with gb.default_device(adapter):
-        yield adapter
+pytestmark = pytest.mark.usefixtures("gpu")
 
 
 def trained(p: nn.Parameter, optimizer: optim.Optimizer, gradients: list[float], lrs: list[float]) -> list[float]:

@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
 import autodiff as ad
 import autodiff.functional as F
-import gpu_backend as gb
 from autodiff import CaptureWarning, nn
-from gpu_backend.device import GPUDevice
+
+pytestmark = pytest.mark.usefixtures("gpu")
+
 
 ONES = np.ones(2, np.float32)
-
-
-@pytest.fixture(autouse=True)
-def gpu(adapter: GPUDevice) -> Iterator[GPUDevice]:
-    """The adapter as the default device."""
-    with gb.default_device(adapter):
-        yield adapter
 
 
 def test_a_number_behind_a_function_is_a_constant() -> None:
