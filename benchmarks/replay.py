@@ -139,8 +139,8 @@ def main() -> None:
     encoding(device)
     compare(device, "16-32-4, batch 8, SGD", [16, 32, 4], 8, lambda p: optim.SGD(p, lr=0.01), 400)
     wide = [784, 512, 512, 10]
-    compare(device, "784-512-512-10, batch 128, SGD", wide, 128, lambda p: optim.SGD(p, lr=0.01), 25)
-    compare(device, "784-512-512-10, batch 128, Adam", wide, 128, lambda p: optim.Adam(p, lr=0.001), 25)
+    compare(device, "784-512-512-10, batch 128, SGD", wide, 128, lambda p: optim.SGD(p, lr=0.01), 60)
+    compare(device, "784-512-512-10, batch 128, Adam", wide, 128, lambda p: optim.Adam(p, lr=0.001), 60)
 
 
 if __name__ == "__main__":
