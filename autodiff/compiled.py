@@ -229,14 +229,16 @@ class Compiled:
         """A replay that is undone, a plain call for real, and a comparison."""
         check = Verification(kept.traced, self.name)
         changed = call.tensors(kept.changed)
+        outputs = [*kept.results, *((c, x.shape, x.dtype) for x, (_, c) in zip(changed, kept.changed, strict=True))]
         with self._lock:
-            if id(kept) not in self._recent:
-                return self._run(call)  # another thread has dropped it meanwhile
-            call.check_changed(kept.changed, kept.traced.plan.written)
-            outputs = [*kept.results, *((c, x.shape, x.dtype) for x, (_, c) in zip(changed, kept.changed, strict=True))]
-            check.replay([call.copied(index) for index in kept.bound], outputs)
-            self._count(kept)
+            is_kept = id(kept) in self._recent  # another thread may have dropped it meanwhile
+            if is_kept:
+                call.check_changed(kept.changed, kept.traced.plan.written)
+                check.replay([call.copied(index) for index in kept.bound], outputs)
+                self._count(kept)
         result = self._run(call)
+        if not is_kept:
+            return result
         found: list[Tensor] = []
         rebuild(result, lambda x: found.append(x) if isinstance(x, Tensor) else x)
         try:

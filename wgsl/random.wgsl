@@ -1,5 +1,5 @@
 // Random numbers, four elements an invocation: element i is word i % 4 of the block at position + i / 4.
-// bits: the words. uniform: their upper 24 bits as numbers in [0, 1). bernoulli: 1 where a word is below `threshold`.
+// bits: the words. unit: their upper 24 bits as numbers in [0, 1). bernoulli: 1 where a word is below `threshold`.
 // dropout: y = x scale where a word is not below `threshold`, else 0; dx from dy is the same function of the same words.
 // `base` holds a key and a 64-bit position that the host writes before a replay; Params are relative to them.
 // uses: lib/index, lib/random
@@ -45,7 +45,7 @@ fn bernoulli(
 }
 
 @compute @workgroup_size(WORKGROUP)
-fn uniform_(
+fn unit(
   @builtin(workgroup_id) group: vec3<u32>,
   @builtin(num_workgroups) groups: vec3<u32>,
   @builtin(local_invocation_index) lane: u32,

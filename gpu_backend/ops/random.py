@@ -73,7 +73,7 @@ def random_bits(shape: int | Iterable[int], base: Array, key: int = 0, position:
 
 def uniform(shape: int | Iterable[int], base: Array, key: int = 0, position: int = 0) -> Array:
     """float32 in [0, 1), a multiple of 2^-24: each from the upper 24 bits of its word."""
-    return _draw("uniform", "uniform_", as_shape("uniform", shape), float32, base, key, position, 0.0)
+    return _draw("uniform", "unit", as_shape("uniform", shape), float32, base, key, position, 0.0)
 
 
 def bernoulli(shape: int | Iterable[int], p: float, base: Array, key: int = 0, position: int = 0) -> Array:
@@ -88,9 +88,7 @@ def _draw(name: str, entry: str, shape: Shape, dtype: DType, base: Array, key: i
         y = allocate(shape, dtype, device, name)
         if device.is_host:
             drawn = words(y.size, key, position, base.host())
-            made: Any = (
-                drawn if entry == "bits" else unit_interval(drawn) if entry == "uniform_" else drawn < threshold(p)
-            )
+            made: Any = drawn if entry == "bits" else unit_interval(drawn) if entry == "unit" else drawn < threshold(p)
             write(y, (made if p < 1 else np.ones_like(made)).reshape(shape))
             return y
         target = {"y": y} if dtype is float32 else {"words": y}
@@ -166,7 +164,7 @@ def _check(name: str, base: HasSpec, p: Scalar) -> None:
 
 def _record(name: str, entry: str, size: int, key: int, position: int, p: float, scale: float, **arrays: Array) -> None:
     device = arrays["base"].device
-    kernel = device.kernel("random", entry, label=f"{name}.{entry.strip('_')}[f32]")
+    kernel = device.kernel("random", entry, label=f"{name}.{entry}[f32]")
     device.recorder.record_over(
         kernel,
         blocks(size),
