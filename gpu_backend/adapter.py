@@ -111,6 +111,16 @@ def open_gpu(adapter: Adapter) -> Any:
         raise DeviceError(f"the adapter {adapter.summary} gave no device: {error}") from error
 
 
+def timestamp_period(gpu: Any) -> float:
+    """Nanoseconds that one tick of a timestamp stands for."""
+    try:
+        from wgpu.backends.wgpu_native import lib
+
+        return float(lib.wgpuQueueGetTimestampPeriod(gpu.queue._internal))
+    except (ImportError, AttributeError):  # another wgpu-py: WebGPU says that timestamps are nanoseconds
+        return 1.0
+
+
 def install_hint() -> str:
     """One sentence: what to install where no adapter is found."""
     if sys.platform.startswith("linux"):

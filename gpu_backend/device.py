@@ -189,7 +189,7 @@ def device(request: str | Device | None = None) -> Device:
     if request is None:
         if _default is None:
             with _lock:
-                _default = _default or _open(os.environ.get("GPU_BACKEND_DEVICE", "").strip())
+                _default = _default or _open(requested())
         return _default
     key = request.strip().lower()
     found = _by_request.get(key)
@@ -250,6 +250,17 @@ def _successor(device: Device | None) -> Device | None:
     if isinstance(device, GPUDevice) and device.health.ended:
         return _devices.get(device.adapter.key, device)
     return device
+
+
+def requested() -> str:
+    """What ``GPU_BACKEND_DEVICE`` asks for; empty if it does not say."""
+    return os.environ.get("GPU_BACKEND_DEVICE", "").strip()
+
+
+def opened_devices() -> list[GPUDevice]:
+    """The GPU devices that this process has opened and not reset."""
+    with _lock:
+        return list(_devices.values())
 
 
 def adapters() -> list[Adapter]:

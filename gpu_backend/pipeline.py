@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from .errors import ShaderError
 from .health import Health
-from .shader import PARAMS_NBYTES, Binding, Shader, load
+from .shader import ERROR_LINE, PARAMS_NBYTES, Binding, Shader, load
 from .storage import Buffer
 
 Constants = tuple[tuple[str, float], ...]
-
-_ERROR_LINE = re.compile(r"wgsl:(\d+):\d+")
 
 
 class Kernel:
@@ -168,7 +165,7 @@ class PipelineCache:
         except wgpu.GPUError as error:
             self._health.raise_if_lost(error)
             message = str(error)
-            found = _ERROR_LINE.search(message)
+            found = ERROR_LINE.search(message)
             excerpt = shader.excerpt(int(found[1])) if found else ""
             raise ShaderError(label, message.strip(), excerpt) from error
 

@@ -18,6 +18,8 @@ import wgsl
 from .errors import ShaderError
 
 PARAMS_NBYTES = 256
+# Where an error of naga stands: behind "wgsl" if the text does not parse, behind the label if it does not validate.
+ERROR_LINE = re.compile(r"┌─ .*?:(\d+):\d+")
 
 _USES = re.compile(r"^//\s*uses:\s*(.+)$", re.MULTILINE)
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)

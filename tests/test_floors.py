@@ -14,6 +14,7 @@ ROOT = Path(__file__).parent.parent
 FLOORS = [
     ["wgsl"],
     ["gpu_backend.errors", "gpu_backend.spec"],
+    ["gpu_backend.syntax"],
     [
         "gpu_backend.adapter",
         "gpu_backend.encoding",
@@ -33,6 +34,7 @@ FLOORS = [
     ["gpu_backend.op"],
     ["gpu_backend.ops"],
     ["gpu_backend.memory"],
+    ["gpu_backend.testing"],
     ["gpu_backend"],
     # The gradient line: below it no Tensor, no tape.
     ["autodiff.errors", "autodiff.freeze"],
@@ -55,7 +57,11 @@ FLOORS = [
     ["autodiff.cli"],
 ]
 IMPORTS_WGPU = {
-    f"gpu_backend.{room}" for room in ("adapter", "device", "dispatch", "encoding", "health", "pipeline", "submission")
+    f"gpu_backend.{room}"
+    for room in (
+        *("adapter", "device", "dispatch", "encoding", "health", "pipeline", "submission"),
+        *("testing.compilers", "testing.runner", "testing.watch"),
+    )
 }
 
 MODULES = {

@@ -1,0 +1,1 @@
+"""WGSL as a tree: ``parser`` makes it, ``tree`` has its nodes, ``module`` says what the names of a text mean."""

@@ -1,0 +1,144 @@
+"""A shader under test: its whole text, where each line comes from, and what it declares."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from ..errors import ShaderError
+from ..syntax.layout import Layout, layout_of
+from ..syntax.module import Binding, Module, Number
+from ..syntax.tokens import SyntaxFault
+
+_USES = re.compile(r"^//\s*uses:\s*(.+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Source:
+    """``text`` is what the compiler sees: generated lines, library files, the shader. Made by ``load``."""
+
+    label: str
+    text: str
+    origins: tuple[tuple[str, int], ...]
+    path: Path | None = None
+
+    @property
+    def module(self) -> Module:
+        """The parsed text; ShaderError with the lines around where it is no WGSL."""
+        try:
+            return _parsed(self.text)
+        except SyntaxFault as fault:
+            raise self.fault(str(fault), fault.start) from None
+
+    def fault(self, message: str, position: int) -> ShaderError:
+        """An error that shows the lines around an offset in the text."""
+        return ShaderError(self.label, message, self.excerpt(self.text.count("\n", 0, position) + 1))
+
+    def entry(self, name: str | None) -> str:
+        """The entry point of that name, or the only one there is."""
+        entries = self.module.entries
+        if name is None and len(entries) == 1:
+            return entries[0]
+        if name not in entries:
+            wanted = "which entry point" if name is None else f"no entry point {name!r}"
+            raise ShaderError(self.label, f"{wanted}; there are {', '.join(entries) or 'none'}")
+        return name
+
+    def layout(self, binding: Binding, overrides: Mapping[str, Number]) -> Layout:
+        """The layout of a binding's type."""
+        try:
+            return layout_of(self.module, binding.type, overrides)
+        except SyntaxFault as fault:
+            raise self.fault(str(fault), binding.declaration.start) from None
+
+    def place(self, line: int) -> tuple[str, int]:
+        """The file that a line of the whole text (from 1) comes from, and its line there."""
+        return self.origins[min(line, len(self.origins)) - 1] if self.origins else (self.label, line)
+
+    def excerpt(self, line: int, around: int = 3) -> str:
+        """Numbered lines around ``line`` (from 1) of the whole text, each with its file and its line there."""
+        lines = self.text.splitlines()
+        rows = []
+        for number in range(max(line - around, 1), min(line + around, len(lines)) + 1):
+            file, own = self.place(number)
+            rows.append(f"{'>' if number == line else ' '} {file}:{own:<4} {lines[number - 1]}")
+        return "\n".join(rows)
+
+
+def load(
+    source: str | Path,
+    *,
+    prelude: str = "",
+    aliases: Mapping[str, str] | None = None,
+    libraries: Iterable[str | Path] = (),
+    folder: Path | None = None,
+) -> Source:
+    """The shader in a file, or given as text.
+
+    A Path, or a string that ends in ``.wgsl``, is a file, looked for in ``folder`` first. ``prelude`` is put in front,
+    ``aliases`` become ``alias`` declarations, ``libraries`` are files or texts in between. A line ``// uses: lib/a``
+    in a file asks for ``lib/a.wgsl`` beside it.
+    """
+    path: Path | None = None
+    label = "shader"
+    if isinstance(source, Path) or (source.rstrip().endswith(".wgsl") and "\n" not in source):
+        path = _find(Path(source), folder)
+        label, body = path.name, path.read_text(encoding="utf-8")
+    else:
+        body = source
+    front = "".join(f"alias {name} = {kind};\n" for name, kind in (aliases or {}).items()) + prelude
+    parts = [("prelude", front)] if front else []
+    for number, library in enumerate(libraries):
+        if isinstance(library, Path) or "\n" not in library:
+            found = _find(Path(library), folder)
+            parts.append((found.name, found.read_text(encoding="utf-8")))
+        else:
+            parts.append((f"library {number}", library))
+    if path is not None:
+        parts += _used(body, path.parent)
+    parts.append((label, body))
+    parts = _enables_first(parts)
+    text = "".join(part if part.endswith("\n") else part + "\n" for _, part in parts)
+    origins = tuple((name, row + 1) for name, part in parts for row in range(len(part.splitlines())))
+    return Source(label, text, origins, path)
+
+
+@lru_cache(maxsize=256)
+def _parsed(text: str) -> Module:
+    return Module(text)
+
+
+def _find(path: Path, folder: Path | None) -> Path:
+    for candidate in ([folder / path] if folder is not None else []) + [path]:
+        if candidate.is_file():
+            return candidate
+    raise FileNotFoundError(f"no shader {path}" + (f", nor {folder / path}" if folder is not None else ""))
+
+
+def _used(body: str, folder: Path) -> list[tuple[str, str]]:
+    """The library files that ``body`` names in ``// uses:`` lines, those they need first."""
+    found: dict[str, str] = {}
+
+    def visit(text: str) -> None:
+        for line in _USES.findall(text):
+            for name in (item.strip() for item in line.split(",")):
+                if name not in found:
+                    library = _find(Path(f"{name}.wgsl"), folder).read_text(encoding="utf-8")
+                    visit(library)
+                    found[name] = library
+
+    visit(body)
+    return list(found.items())
+
+
+def _enables_first(parts: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Directives have to stand in front of all declarations: those of later parts are moved there."""
+    directive = re.compile(r"^[ \t]*(?:enable|requires|diagnostic)\b[^;\n]*;", re.MULTILINE)
+    moved = [match[0].strip() for _, part in parts[1:] for match in directive.finditer(part)]
+    if not moved:
+        return parts
+    rest = [(name, directive.sub("", part)) for name, part in parts[1:]]
+    return [("directives", "\n".join(dict.fromkeys(moved)) + "\n"), parts[0], *rest]

@@ -1,0 +1,11 @@
+// Wrong: the size of a workgroup is written as a number where the override says it.
+override WORKGROUP: u32 = 64u;
+@group(0) @binding(0) var<storage, read> x: array<f32>;
+@group(0) @binding(1) var<storage, read_write> y: array<f32>;
+
+@compute @workgroup_size(WORKGROUP)
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
+  let i = group.x * 64u + lane;
+  if (i >= arrayLength(&y)) { return; }
+  y[i] = x[i] + 1.0;
+}

@@ -1,0 +1,10 @@
+// Wrong: adds the bits of floats.
+@group(0) @binding(0) var<storage, read> x: array<f32>;
+@group(0) @binding(1) var<storage, read_write> total: array<atomic<u32>>;
+
+@compute @workgroup_size(64)
+fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+  let i = id.x;
+  if (i >= arrayLength(&x)) { return; }
+  atomicAdd(&total[0], bitcast<u32>(x[i]));
+}

@@ -1,0 +1,11 @@
+// Wrong: scribbles on its input on the way.
+@group(0) @binding(0) var<storage, read_write> x: array<f32>;
+@group(0) @binding(1) var<storage, read_write> y: array<f32>;
+
+@compute @workgroup_size(64)
+fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+  let i = id.x;
+  if (i >= arrayLength(&y)) { return; }
+  x[i] = max(x[i], 0.0);
+  y[i] = x[i];
+}

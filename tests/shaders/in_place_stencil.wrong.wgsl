@@ -1,0 +1,11 @@
+// Wrong: neighbours are read from the array that is being overwritten.
+@group(0) @binding(0) var<storage, read> x: array<f32>;
+@group(0) @binding(1) var<storage, read_write> y: array<f32>;
+
+@compute @workgroup_size(64)
+fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+  let i = id.x;
+  let n = arrayLength(&y);
+  if (i >= n) { return; }
+  y[i] = y[(i + n - 1u) % n] + y[(i + 1u) % n] + 0.0 * x[i];
+}

@@ -1,0 +1,10 @@
+// Wrong: two invocations read a count before either has stored it.
+@group(0) @binding(0) var<storage, read> values: array<u32>;
+@group(0) @binding(1) var<storage, read_write> counts: array<u32>;
+
+@compute @workgroup_size(64)
+fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+  let i = id.x;
+  if (i >= arrayLength(&values)) { return; }
+  counts[values[i] % 8u] = counts[values[i] % 8u] + 1u;
+}

@@ -1,0 +1,9 @@
+@group(0) @binding(0) var<storage, read> x: array<f32>;
+@group(0) @binding(1) var<storage, read_write> y: array<f32>;
+
+@compute @workgroup_size(16, 16)
+fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+  let i = id.x + id.y * 16u;
+  if (i >= arrayLength(&y)) { return; }
+  y[i] = 2.0 * x[i];
+}
