@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+from contextlib import nullcontext
 from dataclasses import asdict
 from itertools import count
 from pathlib import Path
@@ -14,7 +15,7 @@ import numpy as np
 import typer
 
 import gpu_backend
-from gpu_backend import DeviceError, OutOfMemoryError
+from gpu_backend import DeviceError, OutOfMemoryError, profiler
 from gpu_backend.adapter import versions
 from gpu_backend.device import GPUDevice
 from gpu_backend.install import SetupError, ensure_adapter
@@ -68,6 +69,9 @@ def train(
     batch_size: Annotated[int | None, typer.Option(help="examples per step")] = None,
     lr: Annotated[float | None, typer.Option(help="learning rate")] = None,
     seed: Annotated[int | None, typer.Option(help="seed of the weights and of the order of examples")] = None,
+    profile: Annotated[
+        bool, typer.Option("--profile", help="measure kernels and ops: profile.txt, trace.json")
+    ] = False,
     eager: Annotated[bool, typer.Option("--eager", help="run each step op by op, without capture and replay")] = False,
     out: Annotated[Path | None, typer.Option(help="folder for the results, runs/<recipe> by default")] = None,
 ) -> None:
@@ -91,16 +95,20 @@ def train(
         "parameters": sum(parameter.size for parameter in model.parameters()),
     }
     folder = RunFolder(out or _next_folder(recipe), config)
-    finished = fit(
-        model,
-        AdamW(model.parameters(), lr=settings.lr, weight_decay=settings.weight_decay),
-        DataLoader(*training, batch_size=settings.batch_size, shuffle=True, seed=settings.seed),
-        DataLoader(*validation, batch_size=512),
-        settings.epochs,
-        folder,
-        target.name,
-        is_eager=eager,
-    )
+    with profiler.profile(target) if profile else nullcontext() as measured:
+        finished = fit(
+            model,
+            AdamW(model.parameters(), lr=settings.lr, weight_decay=settings.weight_decay),
+            DataLoader(*training, batch_size=settings.batch_size, shuffle=True, seed=settings.seed),
+            DataLoader(*validation, batch_size=512),
+            settings.epochs,
+            folder,
+            target.name,
+            is_eager=eager,
+        )
+    if measured is not None:
+        folder.profile(measured)
+        print(measured.table())
     if folder.history:
         folder.plot(f"{recipe} on {target.name}")
     if not finished:

@@ -31,7 +31,10 @@ class CompiledStats:
 
 
 def explanation(name: str, traced: TracedPlan | None, eager_calls: Counter[str]) -> str:
-    """The kernels of a plan with shapes, bytes and numbers that are frozen; constants; why calls ran plainly."""
+    """The kernels of a plan with shapes, bytes and numbers that are frozen; constants; why calls ran plainly.
+
+    With the mean GPU time of each kernel, if replays have run inside ``gpu_backend.profiler.profile``.
+    """
     lines = [f"{name}: nothing captured"]
     if traced is not None:
         plan = traced.plan
@@ -46,7 +49,8 @@ def explanation(name: str, traced: TracedPlan | None, eager_calls: Counter[str])
 
 
 def _commands(plan: Plan) -> list[str]:
-    rows = [("", "kernel", "shapes", "bytes", "frozen numbers")]
+    seconds = iter(plan.gpu_seconds())
+    rows = [("", "kernel", "shapes", "bytes", "gpu us", "frozen numbers")]
     for index, command in enumerate(plan.commands):
         if isinstance(command, Dispatch):
             label = command.kernel.label
@@ -54,15 +58,20 @@ def _commands(plan: Plan) -> list[str]:
             shapes = ", ".join(f"{word} {shape}" for word, shape in arrays if word != "fault")
             numbers = command.kernel.numbers(command.params)
             frozen = ", ".join(f"{word} {value:g}" for word, value in numbers.items() if isinstance(value, float))
-            rows.append((str(index), label, shapes, f"{command.work:,}", frozen))
+            taken = next(seconds, None)
+            rows.append(
+                (str(index), label, shapes, f"{command.work:,}", "" if taken is None else f"{taken * 1e6:.1f}", frozen)
+            )
         elif isinstance(command, Copy):
-            rows.append((str(index), "copy", "", f"{command.nbytes:,}", ""))
+            rows.append((str(index), "copy", "", f"{command.nbytes:,}", "", ""))
         else:
-            rows.append((str(index), f"{command.label} on the host", "", "", ""))
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+            rows.append((str(index), f"{command.label} on the host", "", "", "", ""))
+    if not any(row[4] for row in rows[1:]):  # no profiler has seen a replay
+        rows = [(*row[:4], "", row[5]) for row in rows]
+    widths = [max(len(row[column]) for row in rows) for column in range(5)]
     return [
-        f"{a:>{widths[0]}}  {b:<{widths[1]}}  {c:<{widths[2]}}  {d:>{widths[3]}}  {e}".rstrip()
-        for a, b, c, d, e in rows
+        f"{a:>{widths[0]}}  {b:<{widths[1]}}  {c:<{widths[2]}}  {d:>{widths[3]}}  {e:>{widths[4]}}  {f}".rstrip()
+        for a, b, c, d, e, f in rows
     ]
 
 

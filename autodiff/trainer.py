@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
+from gpu_backend.profiler import Profile
+
 from . import checkpoint
 from .compiled import compiled
 from .data import DataLoader
@@ -27,7 +29,7 @@ from .tape import no_grad
 from .tensor import Tensor, tensor
 
 STEPS_BETWEEN_READS = 10
-FILES = ("config.json", "metrics.jsonl", "model.safetensors", "loss.png")
+FILES = ("config.json", "metrics.jsonl", "model.safetensors", "loss.png", "profile.txt", "trace.json")
 
 
 class TrainingStopped(RuntimeError):
@@ -65,7 +67,10 @@ class EpochMetrics:
 
 
 class RunFolder:
-    """``config.json``, ``metrics.jsonl``, ``model.safetensors`` and ``loss.png`` of one run."""
+    """``config.json``, ``metrics.jsonl``, ``model.safetensors`` and ``loss.png`` of one run.
+
+    And ``profile.txt`` and ``trace.json``, if it was profiled.
+    """
 
     def __init__(self, path: str | Path, config: dict[str, Any]) -> None:
         """Make the folder and write the configuration: a folder that cannot be written fails before training does."""
@@ -86,6 +91,11 @@ class RunFolder:
     def save(self, model: Module) -> None:
         """Write the model, whole."""
         checkpoint.save(self.path / "model.safetensors", model.state_dict())
+
+    def profile(self, measured: Profile) -> None:
+        """Keep what a profiler measured: a table, and a trace for https://ui.perfetto.dev."""
+        (self.path / "profile.txt").write_text(measured.table() + "\n", encoding="utf-8")
+        measured.chrome_trace(self.path / "trace.json")
 
     def plot(self, title: str) -> None:
         """Draw both losses and the accuracy over the epochs."""

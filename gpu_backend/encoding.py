@@ -30,13 +30,18 @@ class Transfer(NamedTuple):
 
 
 class Pass:
-    """Dispatches of one compute pass. ``rows`` is what an encoding made of them, if they are encoded more than once."""
+    """Dispatches of one compute pass. ``rows`` is what an encoding made of them, if they are encoded more than once.
 
-    __slots__ = ("calls", "rows")
+    ``seconds`` has the time of each dispatch, in all ``runs`` that a profiler has seen.
+    """
+
+    __slots__ = ("calls", "rows", "runs", "seconds")
 
     def __init__(self, calls: Sequence[tuple[Any, ...]]) -> None:
         self.calls = calls
         self.rows: list[tuple[Any, ...]] | None = None
+        self.seconds: list[float] | None = None
+        self.runs = 0
 
 
 Part = Pass | Transfer
@@ -59,6 +64,9 @@ class PublicEncoding:
             elif part.calls:
                 self._encode_pass(encoder, part, label)
         return encoder.finish(label=label)
+
+    def prepare(self, part: Pass) -> None:
+        """Work out once what a pass needs that is encoded many times: here nothing."""
 
     def _encode_pass(self, encoder: Any, part: Pass, label: str) -> None:
         compute = encoder.begin_compute_pass(label=label)

@@ -6,6 +6,7 @@ tells of the first of each op, and a capture keeps them: a replay makes them aga
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ import numpy.typing as npt
 from .array import Array, allocate, bytes_of, elements_of
 from .capture import active, paused
 from .device import Device
+from .observe import observed
 from .spec import DTYPES, DType, Shape, float32
 from .submission import Bytes
 
@@ -65,7 +67,12 @@ def call_on_host(label: str, function: HostFunction, inputs: Sequence[Array], de
         capture = active.capture
         with paused():
             reads = [recorder.start_download(x.storage, x.nbytes) for x in inputs]
-            results = on_bytes([read.content() for read in reads])
+            contents = [read.content() for read in reads]
+            start = time.perf_counter()
+            results = on_bytes(contents)
+            if observed.by is not None:
+                nbytes = sum(one.nbytes for one in (*contents, *results))
+                observed.by.host_call(label, device, start, nbytes)
             outputs = [allocate(y.shape, _dtype(y), device, label) for y in made]
             for y, content in zip(outputs, results, strict=True):
                 recorder.upload(y.storage, content)

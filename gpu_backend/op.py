@@ -23,6 +23,7 @@ The block holds, with the attributes of the op as keyword arguments:
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -34,6 +35,7 @@ from .array import Array, allocate
 from .device import Device, same_device
 from .errors import CaptureError, DtypeError
 from .fallback import call_on_host
+from .observe import observed
 from .spec import DTYPES, DType, Scalar, Spec
 
 Operand = Array | Scalar
@@ -72,6 +74,14 @@ class Op:
     def run(self, inputs: Sequence[Operand], attributes: dict[str, Any]) -> tuple[Array, Saved]:
         """The result and what the backward needs. Raises before anything is recorded if shapes or types do not fit."""
         device = device_of(self.name, inputs)
+        if observed.by is None:
+            return self._run(device, inputs, attributes)
+        observer, start = observed.by, time.perf_counter()
+        done = self._run(device, inputs, attributes)
+        observer.op(self.name, device, start)
+        return done
+
+    def _run(self, device: Device, inputs: Sequence[Operand], attributes: dict[str, Any]) -> tuple[Array, Saved]:
         with device.lock:
             if device.health.ended:
                 device.health.check()
@@ -86,6 +96,14 @@ class Op:
         """One gradient per input, None where none is needed."""
         if self.host_backward is None:
             raise DtypeError(f"{self.name}: this op has no gradient")
+        if observed.by is None:
+            return self._run_backward(dy, saved, needs)
+        observer, start = observed.by, time.perf_counter()
+        gradients = self._run_backward(dy, saved, needs)
+        observer.op(f"{self.name}.backward", dy.device, start)
+        return gradients
+
+    def _run_backward(self, dy: Array, saved: Saved, needs: Needs) -> Gradients:
         device = dy.device
         with device.lock:
             if self.backward is not None and (not device.is_host or self.is_view):
@@ -94,7 +112,7 @@ class Op:
                 return self._run_backward_through_host(dy, saved, needs)
             upstream = dy.host()
             with np.errstate(all="ignore"):
-                made = self.host_backward(upstream, _to_host(saved), needs)
+                made = self.host_backward(upstream, _to_host(saved), needs)  # type: ignore[misc]
             return tuple(
                 None if dx is None else dy if dx is upstream else _from_host(device, dx, dy.dtype, f"d {self.name}")
                 for dx in made

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import weakref
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -176,6 +177,10 @@ def _buffer_type(binding: Binding) -> str:
     return "storage" if binding.writable else "read-only-storage"
 
 
+bound_nbytes: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+"""Bytes of the buffers of each bind group, for the profiler."""
+
+
 def bind(gpu: Any, kernel: Kernel, buffers: list[Buffer], uniforms: Any) -> Any:
     """A bind group that gives ``kernel`` these buffers, and a window into ``uniforms`` if it has Params."""
     entries: list[dict[str, Any]] = [
@@ -185,7 +190,9 @@ def bind(gpu: Any, kernel: Kernel, buffers: list[Buffer], uniforms: Any) -> Any:
     if kernel.uniform_number is not None:
         window = {"buffer": uniforms, "offset": 0, "size": PARAMS_NBYTES}
         entries.append({"binding": kernel.uniform_number, "resource": window})
-    return gpu.create_bind_group(label=kernel.label, layout=kernel.layout, entries=entries)
+    group = gpu.create_bind_group(label=kernel.label, layout=kernel.layout, entries=entries)
+    bound_nbytes[group] = sum(buffer.nbytes for buffer in buffers)
+    return group
 
 
 class BindGroupCache:

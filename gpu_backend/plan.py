@@ -10,13 +10,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from time import perf_counter
 from typing import Any
 
 from .array import Array
 from .capture import FAULT, Capture, Command, Content, Copy, Dispatch, HostCall, content_of, unpin
 from .device import GPUDevice
-from .encoding import Call, NativeEncoding, Part, Pass, Transfer
+from .encoding import Call, Part, Pass, Transfer
 from .errors import CaptureError
+from .observe import observed
 from .pipeline import bind
 from .shader import PARAMS_NBYTES
 from .storage import Buffer, Storage
@@ -129,6 +131,11 @@ class Plan:
         """Bytes of the plan's own buffers, what it shares with other plans included."""
         return sum(storage.buffer.nbytes for storage in self.storages()) + self.uniform_nbytes
 
+    def gpu_seconds(self) -> list[float]:
+        """The mean time of each dispatch in the replays that a profiler has seen, in order; empty if none."""
+        passes = [part for segment in self.segments for part in segment.parts if isinstance(part, Pass)]
+        return [seconds / part.runs for part in passes if part.runs for seconds in part.seconds or ()]
+
     @property
     def is_intact(self) -> bool:
         """Whether all memory from outside is where it was."""
@@ -172,7 +179,12 @@ class Plan:
     def _call(self, call: HostCall) -> None:
         recorder = self.device.recorder
         reads = [recorder.start_download(self.places[content], nbytes) for content, nbytes in call.inputs]
-        made = call.function([read.content() for read in reads])
+        contents = [read.content() for read in reads]
+        start = perf_counter()
+        made = call.function(contents)
+        if observed.by is not None:
+            nbytes = sum(one.nbytes for one in (*contents, *made))
+            observed.by.host_call(call.label, self.device, start, nbytes)
         for content, elements in zip(call.outputs, made, strict=True):
             recorder.upload(self.places[content], elements)
         recorder.host_calls += 1
@@ -266,10 +278,9 @@ class Plan:
                     segment.parts += [Pass(run), Transfer(source.memory, target.memory, 0, command.nbytes)]
                     run = []
             segment.parts.append(Pass(run))
-            encoding = recorder.submissions.encoding
             for part in segment.parts:
-                if isinstance(part, Pass) and isinstance(encoding, NativeEncoding):
-                    encoding.prepare(part)
+                if isinstance(part, Pass):
+                    recorder.submissions.encoding.prepare(part)
         return segments
 
     def _group(self, command: Dispatch) -> Any:

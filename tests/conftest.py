@@ -106,7 +106,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     report = outcome.get_result()  # type: ignore[attr-defined]
     names = getattr(item, "fixturenames", ())
     parameter = getattr(getattr(item, "callspec", None), "params", {}).get("device")
-    uses_adapter = "adapter" in names or parameter == "adapter"
+    uses_adapter = "adapter" in names or "wgsl_adapter" in names or parameter == "adapter"
     if uses_adapter and (report.when == "call" or report.outcome == "skipped"):
         _seen[report.outcome] += 1
 

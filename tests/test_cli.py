@@ -75,6 +75,19 @@ def test_eager_training_gives_the_same_bits(tmp_path: Path, adapter: Device) -> 
         np.testing.assert_array_equal(value, theirs[key])
 
 
+def test_a_profiled_run_keeps_table_and_trace(tmp_path: Path, adapter: Device) -> None:
+    done = shadertape("train", "digits-mlp", "--device", adapter.name, "--epochs", "1", "--profile", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    folder = tmp_path / "runs" / "digits-mlp"
+    table = (folder / "profile.txt").read_text()
+    assert table in done.stdout
+    steps = 1 + len(recipes.RECIPES["digits-mlp"].load()[0][0]) // recipes.RECIPES["digits-mlp"].defaults.batch_size
+    row = next(line for line in table.splitlines() if line.startswith("cross_entropy.backward[f32]"))
+    assert int(row.split()[1]) == steps
+    names = {event["name"] for event in json.loads((folder / "trace.json").read_text())["traceEvents"]}
+    assert {"cross_entropy.backward[f32]", "adam.update[f32]", "linear", "memory"} <= names
+
+
 def test_without_a_driver_the_host_trains(tmp_path: Path) -> None:
     nowhere = {"VK_DRIVER_FILES": "/nowhere.json", "VK_ICD_FILENAMES": "/nowhere.json"}
     done = shadertape("train", "digits-mlp", "--epochs", "1", cwd=tmp_path, GPU_BACKEND_DEVICE="host", **nowhere)

@@ -17,6 +17,7 @@ FLOORS = [
     ["gpu_backend.syntax"],
     [
         "gpu_backend.adapter",
+        "gpu_backend.observe",
         "gpu_backend.encoding",
         "gpu_backend.health",
         "gpu_backend.submission",
@@ -33,7 +34,7 @@ FLOORS = [
     ["gpu_backend.fallback", "gpu_backend.plan"],
     ["gpu_backend.op"],
     ["gpu_backend.ops"],
-    ["gpu_backend.memory"],
+    ["gpu_backend.memory", "gpu_backend.profiler"],
     ["gpu_backend.testing"],
     ["gpu_backend"],
     # The gradient line: below it no Tensor, no tape.
@@ -59,7 +60,7 @@ FLOORS = [
 IMPORTS_WGPU = {
     f"gpu_backend.{room}"
     for room in (
-        *("adapter", "device", "dispatch", "encoding", "health", "pipeline", "submission"),
+        *("adapter", "device", "dispatch", "encoding", "health", "pipeline", "profiler", "submission"),
         *("testing.compilers", "testing.runner", "testing.watch"),
     )
 }

@@ -217,9 +217,9 @@ def _compare_offsets(layout: Layout, given: np.dtype[Any], where: str) -> None:
                 raise LayoutError(
                     f"{where}.{field.name}: the shader reads it at byte {field.offset}, the host has it at {offset}"
                 )
-    if given.itemsize < layout.size and not layout.tail:
-        sizes = f"{layout.size} bytes, the host's {given.itemsize}"
-        raise LayoutError(f"{where}: the shader's {layout.written} takes {sizes}")
+    if given.itemsize < layout.element.itemsize and not layout.tail:
+        sizes = f"{layout.element.itemsize} bytes, the host's {given.itemsize}"
+        raise LayoutError(f"{where}: an element of the shader's {layout.written} takes {sizes}")
 
 
 def convert(value: Any, wanted: np.dtype[Any], where: str) -> HostArray:
