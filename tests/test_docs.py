@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import sysconfig
 import zipfile
 from pathlib import Path
 
 import pytest
 
 import wgsl
+from gpu_backend.adapter import Adapter
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -72,6 +74,70 @@ def test_the_wheel_holds_the_shaders_and_works_without_the_checkout(tmp_path: Pa
     )
     assert done.returncode == 0, done.stderr
     assert float(done.stdout) == pytest.approx(1.10533, abs=1e-4)
+
+
+FILE_BLOCK = re.compile(r"^`([\w./]+)`:\n\n```\w+\n(.*?)```", re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def wheel_environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The python of an environment that has the built wheel, and sees this one's packages for what that needs."""
+    folder = tmp_path_factory.mktemp("wheel")
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]
+    subprocess.run([*pip, "wheel", "--no-deps", "-w", str(folder), str(ROOT)], check=True)
+    (wheel,) = folder.glob("*.whl")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder / "venv")], check=True)
+    site = sysconfig.get_path("purelib", "venv", {"base": str(folder / "venv")})
+    subprocess.run([*pip, "install", "--no-deps", "--target", site, str(wheel)], check=True)
+    (Path(site) / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return Path(sysconfig.get_path("scripts", "venv", {"base": str(folder / "venv")})) / "python"
+
+
+def test_the_example_of_the_docs_passes_with_the_installed_wheel(
+    wheel_environment: Path, tmp_path: Path, wgsl_adapter: Adapter
+) -> None:
+    """docs/testing-shaders.md, from an empty folder: the files it names, and the fault it speaks of."""
+    page = (ROOT / "docs" / "testing-shaders.md").read_text()
+    files = dict(FILE_BLOCK.findall(page))
+    assert {"double.wgsl", "test_double.py"} <= files.keys()
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    for name in ("double.wgsl", "test_double.py"):
+        (tmp_path / name).write_text(files[name])
+    hypothesis = next(block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "@given" in block)
+    (tmp_path / "test_any_size.py").write_text(hypothesis)
+
+    def pytest_there() -> subprocess.CompletedProcess[str]:
+        command = [str(wheel_environment), "-m", "pytest", "-p", "no:cacheprovider"]
+        return subprocess.run(
+            [*command, f"--wgsl-adapter={wgsl_adapter.name}"], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+
+    done = pytest_there()
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "3 passed" in done.stdout
+    where = [str(wheel_environment), "-c", "import gpu_backend; print(gpu_backend.__file__)"]
+    assert "venv" in subprocess.run(where, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    (tmp_path / "double.wgsl").write_text(files["double.wgsl"].replace(">=", ">"))
+    told = re.search(r"^    (\[past_end\].*)$", page, re.MULTILINE)
+    assert told is not None
+    assert told[1] in pytest_there().stdout
+
+
+def test_the_shader_tests_of_the_examples_pass(pytester: pytest.Pytester, wgsl_adapter: Adapter) -> None:
+    folder = pytester.copy_example(str(ROOT / "examples" / "shader_tests"))
+    result = pytester.runpytest_inprocess("-p", "no:cacheprovider", f"--wgsl-adapter={wgsl_adapter.name}", str(folder))
+    assert result.ret == 0
+    assert result.parseoutcomes()["passed"] >= 20
+
+
+def test_the_workflows_are_yaml_that_runs_what_exists() -> None:
+    """No YAML reader is installed, so by its lines: every command is one that a user has."""
+    text = (ROOT / ".github" / "workflows" / "ci.yml").read_text()
+    commands = re.findall(r"- run: (.+)", text)
+    assert ".ci/run" in commands
+    assert (ROOT / ".ci" / "run").stat().st_mode & 0o100
+    assert "shadertape info" in commands
+    assert "\t" not in text
 
 
 def test_a_run_in_which_every_adapter_test_was_skipped_fails() -> None:

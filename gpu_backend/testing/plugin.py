@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .watch import Watch
 
 ADAPTER_FIXTURE = "wgsl_adapter"
-OPTIONS = ("adapter", "sanitize", "require-adapter", "bench")
+_FAILED = pytest.StashKey[bool]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -26,7 +26,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--wgsl-adapter",
         metavar="NAME",
-        help="adapter of the tests: hardware, software, a piece of a name, several with commas between, or all",
+        action="append",
+        help="adapter of the tests: hardware, software, a piece of a name, or all; given several times, several",
     )
     group.addoption("--wgsl-sanitize", choices=("on", "off"), help="run each dispatch again and compare; on by default")
     group.addoption(
@@ -41,7 +42,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=None,
         help="measure the GPU time of the first run_wgsl of each test with pytest-benchmark",
     )
-    parser.addini("wgsl_adapter", "like --wgsl-adapter", default="")
+    parser.addini("wgsl_adapter", "like --wgsl-adapter, one a line", type="linelist", default=[])
     parser.addini("wgsl_sanitize", "like --wgsl-sanitize", type="bool", default=True)
     parser.addini("wgsl_require_adapter", "like --wgsl-require-adapter", type="bool", default=False)
     parser.addini("wgsl_bench", "like --wgsl-bench", type="bool", default=False)
@@ -61,14 +62,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if ADAPTER_FIXTURE not in metafunc.fixturenames:
         return
     wanted = _wanted(metafunc.config)
-    if wanted == "all":
+    if wanted == ["all"]:
         from ..adapter import adapters
 
         found: list[Any] = list(adapters())
         ids = _ids([adapter.name for adapter in found])
-    elif "," in wanted:
-        found = [name.strip() for name in wanted.split(",")]
-        ids = _ids(found)
+    elif len(wanted) > 1:
+        found, ids = list(wanted), _ids(wanted)
     else:
         return
     metafunc.parametrize(ADAPTER_FIXTURE, found, ids=ids, indirect=True, scope="session")
@@ -104,6 +104,14 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         output["wgsl"] = _describe(session.config)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.failed:
+        item.stash[_FAILED] = True
+    return report
+
+
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     for line in _told_by_workers:
         terminalreporter.write_line(line)
@@ -117,7 +125,7 @@ def wgsl_adapter(request: pytest.FixtureRequest) -> Adapter:
     from .runner import runner_for
 
     try:
-        return runner_for(getattr(request, "param", None) or _wanted(request.config)).adapter
+        return runner_for(getattr(request, "param", None) or _wanted(request.config)[0]).adapter
     except DeviceError as error:
         if _flag(request.config, "require_adapter") or os.environ.get("CI", "").lower() not in ("", "0", "false"):
             raise pytest.fail.Exception(f"an adapter is required: {error}", pytrace=False) from None
@@ -157,7 +165,8 @@ def run_wgsl(request: pytest.FixtureRequest, wgsl_adapter: Adapter) -> Iterator[
         return result
 
     yield call
-    watch.finish(leaks=settings.get("leaks", True), errors=settings.get("errors", True))
+    failed = node.stash.get(_FAILED, False)  # its traceback keeps buffers alive
+    watch.finish(leaks=settings.get("leaks", True) and not failed, errors=settings.get("errors", True))
 
 
 def _measure(benchmark: Any, source: Any, chosen: dict[str, Any]) -> None:
@@ -189,12 +198,12 @@ def _skip_unless_fitting(node: pytest.Item, adapter: Adapter) -> None:
             pytest.skip(f"{adapter.name} is {adapter.kind}, the test is for {kind}")
 
 
-def _wanted(config: pytest.Config) -> str:
-    """The request for an adapter; GPU_BACKEND_DEVICE where neither option nor ini says."""
+def _wanted(config: pytest.Config) -> list[str]:
+    """The requests for adapters, at least one; GPU_BACKEND_DEVICE where neither option nor ini says."""
     from ..device import requested
 
     default = "" if requested() == "host" else requested()
-    return str(config.getoption("--wgsl-adapter") or config.getini("wgsl_adapter") or default)
+    return list(config.getoption("--wgsl-adapter") or config.getini("wgsl_adapter") or [default])
 
 
 def _flag(config: pytest.Config, name: str) -> bool:
@@ -220,10 +229,10 @@ def _describe(config: pytest.Config) -> list[str]:
 
     wanted = _wanted(config)
     try:
-        if wanted == "all":
+        if wanted == ["all"]:
             found = adapters()
         else:
-            found = [one for name in wanted.split(",") if (one := choose(name.strip())) is not None]
+            found = [one for name in wanted if (one := choose(name)) is not None]
     except DeviceError as error:
         return [f"wgsl: {error}"]
     if not found:

@@ -328,7 +328,7 @@ def _slots(
         asked = outputs.get(binding.name)
         if binding.name in inputs:
             slots.append(input_slot(binding, layout, inputs[binding.name], is_output=binding.name in outputs))
-        elif _is_content(asked):
+        elif _is_content(asked) or (layout.tail is None and isinstance(asked, np.generic)):
             slots.append(input_slot(binding, layout, asked, is_output=True))
         else:
             slots.append(output_slot(binding, layout, asked))

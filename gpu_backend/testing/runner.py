@@ -8,7 +8,8 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -123,13 +124,24 @@ class Runner:
             self.is_lost = True
             raise DeviceLostError(f"the device {self.adapter.name} was lost; the next call opens a new one") from error
 
+    @contextmanager
+    def watch(self, label: str) -> Iterator[None]:
+        """Errors of wgpu in the body become DeviceLostError, or a DeviceError that names ``label``."""
+        import wgpu
+
+        try:
+            yield
+        except wgpu.GPUError as error:
+            self.check_alive(str(error), error)
+            raise DeviceError(f"{label}: {str(error).strip()}") from error
+
     def is_alive(self) -> bool:
         """Whether the device can still be used."""
         import wgpu
 
         if not self.is_lost:
             try:
-                self.gpu.create_command_encoder(label="probe")
+                self.gpu.create_buffer(label="probe", size=16, usage=wgpu.BufferUsage.COPY_DST).destroy()
             except wgpu.GPUError:
                 self.is_lost = True
         return not self.is_lost
@@ -165,7 +177,8 @@ class Bench:
             raise DeviceError(f"{name}: {nbytes} bytes are more than the {limit} that a binding may have here")
         usage = wgpu.BufferUsage.UNIFORM if is_uniform else wgpu.BufferUsage.STORAGE
         usage |= wgpu.BufferUsage.COPY_DST | wgpu.BufferUsage.COPY_SRC
-        self._buffers[name] = self.runner.gpu.create_buffer(label=name, size=nbytes, usage=usage)
+        with self.runner.watch(name):
+            self._buffers[name] = self.runner.gpu.create_buffer(label=name, size=nbytes, usage=usage)
 
     def size(self, name: str) -> int:
         """The size of a buffer in bytes."""
@@ -174,7 +187,8 @@ class Bench:
     def write(self, name: str, content: Memory) -> None:
         """Fill a buffer from its start."""
         if content.size:
-            self.runner.gpu.queue.write_buffer(self._buffers[name], 0, content)
+            with self.runner.watch(name):
+                self.runner.gpu.queue.write_buffer(self._buffers[name], 0, content)
 
     def dispatch(
         self, program: Program, bindings: Sequence[Binding], groups: tuple[int, int, int], read: Sequence[str]
@@ -184,7 +198,7 @@ class Bench:
 
         runner = self.runner
         gpu = runner.gpu
-        try:
+        with runner.watch(str(program.pipeline.label)):
             encoder = gpu.create_command_encoder(label="test")
             queries = runner.queries
             timing: Any = None
@@ -219,9 +233,6 @@ class Bench:
             wall = time.perf_counter() - start
             content = np.frombuffer(staging.read_mapped(0, offsets[-1], copy=True), np.uint8)
             staging.unmap()
-        except wgpu.GPUError as error:
-            runner.check_alive(str(error), error)
-            raise ShaderError(str(program.pipeline.label), str(error).strip()) from error
         found = {
             name: content[offset : offset + size] for name, offset, size in zip(read, offsets, sizes, strict=False)
         }
