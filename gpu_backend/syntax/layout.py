@@ -74,6 +74,15 @@ class Layout:
         """Whether elements lie one after the other without gaps."""
         return not self.is_struct and self.shape == self.padded
 
+    @property
+    def host(self) -> np.dtype[Any]:
+        """The numpy type of an element without padding inside its arrays; members stay at their offsets."""
+        if not self.fields:
+            return self.element
+        formats = [np.dtype((field.layout.host, field.layout.shape)) for field in self.fields]
+        names, offsets = [field.name for field in self.fields], [field.offset for field in self.fields]
+        return np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": self.element.itemsize})
+
     def pack(self, value: Any, where: str) -> Memory:
         """The bytes of ``value``; LayoutError names ``where`` if it does not fit. Types with a tail go by parts."""
         memory = np.zeros(self.padded, self.element)
@@ -85,7 +94,7 @@ class Layout:
         whole = np.zeros(max(prod(self.padded), 1) * self.element.itemsize, np.uint8)
         whole[: min(memory.size, whole.size)] = memory[: whole.size]
         made = whole.view(self.element).reshape(self.padded)
-        return made[tuple(slice(extent) for extent in self.shape)]
+        return _without_padding(made, self)
 
 
 def sized(element: Layout, count: int) -> Layout:
@@ -170,6 +179,17 @@ def _struct(module: Module, struct: tree.Struct, overrides: Mapping[str, Number]
         }
     )
     return Layout(struct.name, size, align, element, (), (), tuple(fields), tail, tail_name)
+
+
+def _without_padding(memory: HostArray, layout: Layout) -> HostArray:
+    places: tuple[Any, ...] = (..., *(slice(extent) for extent in layout.shape))
+    cut = memory[places] if layout.shape else memory
+    if not layout.fields:
+        return cut
+    made = np.zeros(cut.shape, layout.host)
+    for field in layout.fields:
+        made[field.name] = _without_padding(cut[field.name], field.layout)
+    return made
 
 
 def _fill(memory: HostArray, layout: Layout, value: Any, where: str) -> None:

@@ -229,12 +229,10 @@ def _describe(config: pytest.Config) -> list[str]:
 
     wanted = _wanted(config)
     try:
-        if wanted == ["all"]:
-            found = adapters()
-        else:
-            found = [one for name in wanted if (one := choose(name)) is not None]
+        chosen = adapters() if wanted == ["all"] else [choose(name) for name in wanted]
     except DeviceError as error:
         return [f"wgsl: {error}"]
+    found = [adapter for adapter in chosen if adapter is not None]
     if not found:
         return ["wgsl: no adapter"]
     limits = {name: PORTABLE_LIMITS[name] for name in PORTABLE_LIMITS if "workgroup-s" in name or "invocations" in name}
