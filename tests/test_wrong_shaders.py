@@ -54,6 +54,7 @@ def per_group(function: Callable[[Any], Any], x: Any = X) -> Case:
 
 
 WHOLE = np.arange(1000, dtype=np.float32)
+LONG = np.arange(12800, dtype=np.float32)
 INDEX = np.array([0, 99, 100, 150, 5], np.uint32)
 TABLE = RNG.standard_normal(100).astype(np.float32)
 BINS = RNG.integers(0, 80, 1000).astype(np.uint32)
@@ -102,10 +103,10 @@ CASES: dict[str, Case] = {
         {"workgroups": 16},
     ),
     "barrier_across_workgroups": Case(
-        {"y": np.full(16, WHOLE.sum(dtype=np.float64))}, {"x": WHOLE}, {"y": 16}, {"workgroups": 16}, {"rtol": 1e-5}
+        {"y": np.full(200, LONG.sum(dtype=np.float64))}, {"x": LONG}, {"y": 200}, {"workgroups": 200}, {"rtol": 1e-5}
     ),
     "in_place_stencil": Case({"y": np.roll(X, 1) + np.roll(X, -1)}, {"x": X}, {"y": X}, {"size": 1000}),
-    "workgroup_order": Case({"y": X[-1:]}, {"x": X}, {"y": 1}, {"workgroups": 16}),
+    "workgroup_order": Case({"y": LONG[-1:]}, {"x": LONG}, {"y": 1}, {"workgroups": 200}),
     "lost_update": Case(
         {"counts": np.bincount(BINS % 8)}, {"values": BINS}, {"counts": np.zeros(8, np.uint32)}, {"size": 1000}
     ),

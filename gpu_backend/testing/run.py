@@ -269,6 +269,9 @@ def prepare(
         raise shader.fault(str(fault), fault.start) from None
     extents = None if size is None else tuple(int(one) for one in ((size,) if isinstance(size, int) else size))
     groups = grid_of(extents, workgroups, workgroup_size)
+    for binding in bindings:
+        if binding.space not in ("storage", "uniform"):
+            raise shader.fault(f"{binding.name}: only buffers can be bound here", binding.declaration.start)
     runner.program(shader, point, bindings, own)
     return Dispatch(
         runner,
@@ -315,9 +318,6 @@ def _slots(
     outputs: Mapping[str, Any],
 ) -> list[Slot]:
     storage = [binding for binding in bindings if not binding.is_uniform]
-    for binding in storage:
-        if binding.space != "storage":
-            raise shader.fault(f"{binding.name}: only buffers can be bound here", binding.declaration.start)
     names = [binding.name for binding in storage]
     check_names({**inputs, **outputs}, names, f"{shader.label}: inputs and outputs")
     slots = []

@@ -1,0 +1,390 @@
+"""run_wgsl: what goes in and comes out, what the sanitizer finds, errors that name the thing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gpu_backend import DeviceError, ShaderError
+from gpu_backend.adapter import Adapter
+from gpu_backend.testing import CHECKS, LayoutError, SanitizerError, assert_close
+from gpu_backend.testing import run_wgsl as run_plainly
+from gpu_backend.testing.instrument import Order
+from gpu_backend.testing.runner import runner_for
+
+Run = Callable[..., Any]
+XY = """
+@group(0) @binding(0) var<storage, read> x: array<f32>;
+@group(0) @binding(1) var<storage, read_write> y: array<f32>;
+"""
+X = np.arange(1.0, 201.0, dtype=np.float32)
+
+
+def elementwise(expression: str, guard: str = "id.x < arrayLength(&y)") -> str:
+    return XY + (
+        "@compute @workgroup_size(64)\nfn main(@builtin(global_invocation_id) id: vec3<u32>) {\n"
+        f"  let i = id.x;\n  if ({guard}) {{ {expression} }}\n}}\n"
+    )
+
+
+def findings(run: Run, source: str, **arguments: Any) -> dict[str, str]:
+    """What the sanitizer finds, by check."""
+    with pytest.raises(SanitizerError) as raised:
+        run(source, **{"inputs": {"x": X}, "outputs": {"y": X.size}, "size": X.size, **arguments})
+    return {finding.check: finding.message for finding in raised.value.findings}
+
+
+# what goes in, what comes out
+
+
+def test_results_by_name_with_time_and_adapter(run_wgsl: Run, wgsl_adapter: Adapter) -> None:
+    result = run_wgsl(elementwise("y[i] = 2.0 * x[i];"), inputs={"x": X}, outputs={"y": (10, 20)}, size=200)
+    assert list(result) == ["y"]
+    np.testing.assert_array_equal(result["y"], 2 * X.reshape(10, 20))
+    assert result.adapter == wgsl_adapter.summary
+    assert result.workgroups == (4, 1, 1)
+    has_timestamps = "timestamp-query" in wgsl_adapter.features
+    assert (result.gpu_seconds is not None) is has_timestamps
+    assert not has_timestamps or 0 < result.gpu_seconds < 1
+
+
+def test_the_plain_function_is_the_same(run_wgsl: Run) -> None:
+    arguments: Any = {"inputs": {"x": X}, "outputs": {"y": 200}, "size": 200}
+    source = elementwise("y[i] = x[i] * x[i];")
+    np.testing.assert_array_equal(run_plainly(source, **arguments)["y"], run_wgsl(source, **arguments)["y"])
+
+
+@pytest.mark.parametrize("sanitize", [True, False])
+def test_types_of_all_kinds(run_wgsl: Run, sanitize: bool) -> None:
+    source = """
+struct Particle { position: vec3<f32>, mass: f32, id: u32, }
+struct State { count: atomic<u32>, spin: vec2<i32>, data: array<vec3<f32>>, }
+@group(0) @binding(3) var<storage, read> particles: array<Particle>;
+@group(1) @binding(0) var<storage, read_write> state: State;
+@group(1) @binding(1) var<storage, read_write> total: atomic<i32>;
+@group(2) @binding(5) var<uniform> first: vec4<f32>;
+@group(2) @binding(6) var<uniform> second: array<vec4<u32>, 2>;
+@compute @workgroup_size(8)
+fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+  let i = id.x;
+  if (i >= arrayLength(&particles)) { return; }
+  let p = particles[i];
+  state.data[i] = p.position * p.mass + first.xyz + vec3<f32>(f32(second[1].w));
+  atomicAdd(&state.count, p.id);
+  atomicSub(&total, 1);
+}
+"""
+    rng = np.random.default_rng(0)
+    position, mass, ids = rng.random((11, 3)), rng.random(11), np.arange(11)
+    result = run_wgsl(
+        source,
+        inputs={"particles": {"position": position, "mass": mass, "id": ids}},
+        outputs={"state": {"count": 5, "spin": (1, -2), "data": np.zeros((11, 3))}, "total": np.int32(3)},
+        params={"first": (1, 2, 3, 4), "second": np.arange(8)},
+        size=11,
+        sanitize=sanitize,
+    )
+    exact = position.astype(np.float32) * mass.astype(np.float32)[:, None] + [1, 2, 3] + 7
+    assert_close(result["state"]["data"], exact)
+    assert result["state"]["count"] == 5 + ids.sum()
+    assert result["state"]["spin"].tolist() == [1, -2]
+    assert result["total"] == 3 - 11
+
+
+def test_vectors_need_not_be_filled(run_wgsl: Run) -> None:
+    """Seven numbers in array<vec4>: the eighth is none of ours."""
+    source = XY.replace("array<f32>", "array<vec4<f32>>")
+    source += (
+        "@compute @workgroup_size(1) fn main(@builtin(workgroup_id) id: vec3<u32>) {\n"
+        "  for (var c = 0u; c < min(7u - 4u * id.x, 4u); c++) { y[id.x][c] = 2.0 * x[id.x][c]; }\n}\n"
+    )
+    x = np.arange(7, dtype=np.float32)
+    np.testing.assert_array_equal(run_wgsl(source, inputs={"x": x}, outputs={"y": 7}, workgroups=2)["y"], 2 * x)
+    whole = source.replace("min(7u - 4u * id.x, 4u)", "4u")
+    assert set(findings(run_wgsl, whole, inputs={"x": x}, outputs={"y": 7}, size=None, workgroups=2)) >= {"past_end"}
+
+
+@pytest.mark.requires_feature("shader-f16")
+def test_half_precision(run_wgsl: Run) -> None:
+    source = "enable f16;\n" + elementwise("y[i] = x[i] + x[i];").replace("array<f32>", "array<f16>")
+    x = np.linspace(-3, 3, 77).astype(np.float16)
+    result = run_wgsl(source, inputs={"x": x}, outputs={"y": 77}, size=77)["y"]
+    assert result.dtype == np.float16
+    np.testing.assert_array_equal(result, x + x)
+    assert "past_end" in findings(
+        run_wgsl, source.replace("id.x < arr", "id.x <= arr"), inputs={"x": x}, outputs={"y": 77}
+    )
+
+
+def test_aliases_libraries_overrides_and_prelude(run_wgsl: Run, tmp_path: Path) -> None:
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "more.wgsl").write_text(
+        "// uses: lib/most\nfn more(v: elem) -> elem { return most(v) + elem(1); }\n"
+    )
+    (tmp_path / "lib" / "most.wgsl").write_text("fn most(v: elem) -> elem { return v * elem(FACTOR); }\n")
+    body = "// uses: lib/more\noverride FACTOR: u32 = 2u;\n" + elementwise("y[i] = more(x[i]) - SHIFT;")
+    (tmp_path / "k.wgsl").write_text(body.replace("f32", "elem"))
+    for elem, dtype in (("f32", np.float32), ("i32", np.int32)):
+        x = np.arange(70).astype(dtype)
+        made = run_wgsl(
+            tmp_path / "k.wgsl",
+            inputs={"x": x},
+            outputs={"y": 70},
+            size=70,
+            aliases={"elem": elem},
+            overrides={"FACTOR": 5},
+            libraries=["const SHIFT: elem = elem(3);\n"],
+        )["y"]
+        np.testing.assert_array_equal(made, 5 * x + 1 - 3)
+
+
+def test_one_of_several_entry_points(run_wgsl: Run) -> None:
+    source = elementwise("y[i] = 1.0;") + "@compute @workgroup_size(1) fn other() { y[0] = x[0]; }\n"
+    assert run_wgsl(source, entry="other", inputs={"x": X}, outputs={"y": 1}, workgroups=1)["y"][0] == 1.0
+    with pytest.raises(ShaderError, match="which entry point; there are main, other"):
+        run_wgsl(source, inputs={"x": X}, outputs={"y": 1}, workgroups=1)
+
+
+def test_grids_of_three_axes(run_wgsl: Run) -> None:
+    source = XY + (
+        "@compute @workgroup_size(4, 2, 2)\nfn main(@builtin(global_invocation_id) id: vec3<u32>) {\n"
+        "  if (any(id >= vec3<u32>(7u, 5u, 3u))) { return; }\n"
+        "  let i = (id.z * 5u + id.y) * 7u + id.x;\n  y[i] = x[i] + 1.0;\n}\n"
+    )
+    x = np.random.default_rng(0).random((3, 5, 7)).astype(np.float32)
+    result = run_wgsl(source, inputs={"x": x}, outputs={"y": x.shape}, size=(7, 5, 3))
+    np.testing.assert_array_equal(result["y"], x + np.float32(1))
+    assert result.workgroups == (2, 3, 2)
+
+
+def test_nothing_to_do(run_wgsl: Run) -> None:
+    """Empty arrays are bound as something, and written by nobody."""
+    empty = np.zeros(0, np.float32)
+    result = run_wgsl(elementwise("y[i] = x[i];"), inputs={"x": empty}, outputs={"y": 0}, workgroups=1)
+    assert result["y"].shape == (0,)
+
+
+# the sanitizer
+
+
+def test_what_was_never_written_is_told_with_indices(run_wgsl: Run) -> None:
+    found = findings(run_wgsl, elementwise("y[i] = x[i];", "i < 195u && i != 7u"))
+    assert found == {"unwritten": "y: 6 of 200 elements were never written: [7], [195], [196], [197], [198] and 1 more"}
+
+
+def test_a_kernel_may_write_the_poison_itself(run_wgsl: Run) -> None:
+    """NaN is a value like others: two runs with two poisons tell what was written."""
+    source = elementwise("y[i] = bitcast<f32>(0x7fd17fd1u);", "i < arrayLength(&y) && x[0] == x[0]")
+    result = run_wgsl(source, inputs={"x": X}, outputs={"y": 200}, size=200)
+    assert np.isnan(result["y"]).all()
+
+
+def test_stores_behind_the_end_are_told_with_binding_and_offset(run_wgsl: Run) -> None:
+    message = findings(run_wgsl, elementwise("y[i] = x[i]; if (i == 3u) { y[i + 210u] = 1.0; }"))["past_end"]
+    assert message.startswith("y was written past its end: shape (200,), 800 bytes; first at element 213 (byte 85")
+
+
+def test_reads_behind_the_end_that_matter_name_the_input(run_wgsl: Run) -> None:
+    found = findings(run_wgsl, elementwise("y[i] = x[i] + x[i + 1u];"))
+    assert found == {"read_past_end": "y depends on what lies behind the end of x (shape (200,)), at [199]"}
+    source = elementwise("let unused = x[i + 1u]; y[i] = select(unused, x[i], i < 200u);")
+    run_wgsl(source, inputs={"x": X}, outputs={"y": 200}, size=200)  # reads it, and does not care
+
+
+def test_outputs_that_are_read_before_they_are_written(run_wgsl: Run) -> None:
+    assert "stale" in findings(run_wgsl, elementwise("y[i] = y[i] + x[i];"))
+    made = run_wgsl(elementwise("y[i] = y[i] + x[i];"), inputs={"x": X}, outputs={"y": X}, size=200)
+    np.testing.assert_array_equal(made["y"], 2 * X)
+
+
+def test_inputs_that_change(run_wgsl: Run) -> None:
+    source = elementwise("x[i] = 3.0; y[i] = x[i];").replace("var<storage, read> x", "var<storage, read_write> x")
+    assert "x was given as an input and changed at [0], [1], [3]" in findings(run_wgsl, source)["input"]
+
+
+def test_a_result_that_hangs_on_the_order_of_workgroups(run_wgsl: Run) -> None:
+    x = np.arange(6400, dtype=np.float32)
+    source = elementwise("y[i % 64u] = x[i];", "i < arrayLength(&x)")
+    message = findings(run_wgsl, source, inputs={"x": x}, outputs={"y": 64}, size=6400)["group_order"]
+    assert "depends on the order of the workgroups" in message
+
+
+def test_a_result_that_hangs_on_the_order_of_invocations(run_wgsl: Run) -> None:
+    source = XY + (
+        "var<workgroup> last: u32;\n@compute @workgroup_size(64)\n"
+        "fn main(@builtin(local_invocation_index) lane: u32) {\n"
+        "  last = lane;\n  workgroupBarrier();\n  y[lane] = f32(last) + x[lane];\n}\n"
+    )
+    found = findings(run_wgsl, source, outputs={"y": 64}, size=None, workgroups=1)
+    assert "the invocations of a workgroup (reversed)" in found["lane_order"]
+
+
+def test_another_workgroup_size(run_wgsl: Run) -> None:
+    source = "override WIDTH: u32 = 32u;\n" + elementwise("y[i] = f32(WIDTH) + 0.0 * x[i];").replace(
+        "size(64)", "size(WIDTH)"
+    )
+    found = findings(run_wgsl, source)
+    assert "y is another with WIDTH = 16 instead of 32: 32.0 and 16.0" in found["workgroup_size"]
+    run_wgsl(source, inputs={"x": X}, outputs={"y": 200}, workgroups=7)  # as many groups as are said: nothing to vary
+    found = findings(run_wgsl, source, size=None, workgroups=lambda extent: -(-200 // extent[0]))
+    assert set(found) == {"workgroup_size"}
+
+
+def test_what_is_allowed_is_no_finding(run_wgsl: Run) -> None:
+    x = np.arange(6400, dtype=np.float32)
+    source = elementwise("y[i % 64u] = x[i];", "i < arrayLength(&x)")
+    arguments: Any = {"inputs": {"x": x}, "outputs": {"y": 64}, "size": 6400}
+    with pytest.raises(SanitizerError, match=r"if that is meant: allow=\(.*'group_order'"):
+        run_wgsl(source, **arguments)
+    run_wgsl(source, **arguments, allow=("repeat",))  # what is not repeated has no order to compare
+    with pytest.raises(ValueError, match=r"allow: no check order; there are unwritten, past_end"):
+        run_wgsl(source, **arguments, allow=("order",))
+    assert set(CHECKS) >= {"group_order", "repeat"}
+
+
+IDS = {
+    "global": ("@builtin(global_invocation_id) id: vec3<u32>,", "id"),
+    "group and local": (
+        "@builtin(workgroup_id) g: vec3<u32>, // a comment, with a comma\n  @builtin(local_invocation_id) l: vec3<u32>\n",
+        "g * vec3<u32>(4u, 2u, 1u) + l",
+    ),
+    "index": (
+        "@builtin(workgroup_id) g: vec3<u32>, @builtin(local_invocation_index) k: u32",
+        "g * vec3<u32>(4u, 2u, 1u) + vec3<u32>(k % 4u, k / 4u, 0u)",
+    ),
+    "struct": ("ids: Ids", "ids.whole"),
+    "struct and more": ("ids: Ids, @builtin(num_workgroups) n: vec3<u32>", "ids.whole + 0u * n"),
+}
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_every_way_to_know_where_one_is(name: str, run_wgsl: Run) -> None:
+    """Rewritten for every order, an invocation still does its own work, and all of the work is done."""
+    parameters, place = IDS[name]
+    source = XY + (
+        "struct Ids { @builtin(global_invocation_id) whole: vec3<u32>, @builtin(workgroup_id) group: vec3<u32>, }\n"
+        f"@compute @workgroup_size(4, 2)\nfn main({parameters}) {{\n  let p = {place};\n"
+        "  if (p.x >= 9u || p.y >= 7u) { return; }\n  let i = p.y * 9u + p.x;\n  y[i] = x[i] + f32(i);\n}\n"
+    )
+    x = np.ones((7, 9), np.float32)
+    made = run_wgsl(source, inputs={"x": x}, outputs={"y": (7, 9)}, size=(9, 7))["y"]
+    np.testing.assert_array_equal(made, x + np.arange(63).reshape(7, 9))
+
+
+def test_orders_are_permutations() -> None:
+    for count in (1, 2, 3, 4, 5, 7, 16, 100, 1001):
+        for a, b in (Order.reversed(count), Order.shuffled(count)):
+            assert sorted((a * i + b) % count for i in range(count)) == list(range(count))
+    assert [(a * i + b) % 4 for i in range(4) for a, b in [Order.reversed(4)]] == [3, 2, 1, 0]
+
+
+@pytest.mark.parametrize("order", [Order(), Order(groups=Order.reversed(12)), Order(lanes=Order.reversed(8))])
+def test_the_order_is_the_one_that_was_asked_for(order: Order, run_wgsl: Run, wgsl_adapter: Adapter) -> None:
+    """Each invocation writes down, at its raw place, who it was told to be."""
+    del run_wgsl
+    from gpu_backend.testing.run import prepare
+
+    source = (
+        "@group(0) @binding(0) var<storage, read_write> y: array<u32>;\n"
+        "@compute @workgroup_size(4, 2)\n"
+        "fn main(@builtin(workgroup_id) g: vec3<u32>, @builtin(local_invocation_index) k: u32) {\n"
+        "  if (arrayLength(&y) > 0u) { y[(g.y * 3u + g.x) * 8u + k] = harness_raw; }\n}\n"
+    )
+    raw = "(harness_raw_g.y * 3u + harness_raw_g.x) * 8u + harness_raw_k"
+    dispatch = prepare(source.replace("harness_raw;", "k;"), outputs={"y": 96}, workgroups=(3, 4), adapter=wgsl_adapter)
+    from dataclasses import replace
+
+    from gpu_backend.testing.instrument import instrument
+
+    made = instrument(dispatch.source, "main", dispatch.bindings)
+    text = made.source.text.replace("8u + k] = k;", f"8u + k] = {raw};")
+    told = replace(made.source, text=text)
+    from gpu_backend.testing.runner import Bench
+
+    with Bench(dispatch.runner) as bench:
+        bench.create("y", 4096, is_uniform=False)
+        bench.create(made.control.name, made.nbytes, is_uniform=True)
+        bench.write(made.control.name, made.content({"y": 96}, order))
+        bindings = [*dispatch.bindings, made.control]
+        program = dispatch.runner.program(told, "main", bindings, {})
+        contents, _ = bench.dispatch(program, bindings, (3, 4, 1), ["y"])
+    raw_of = contents["y"].view(np.uint32)[:96]  # by the place that was told, the raw place
+    a, b = order.groups
+    c, d = order.lanes
+    for raw_place in range(96):
+        group, lane = divmod(raw_place, 8)
+        told_place = (a * group + b) % 12 * 8 + (c * lane + d) % 8
+        assert raw_of[told_place] == raw_place
+
+
+# errors
+
+
+@pytest.mark.parametrize(
+    ("changed", "error", "message"),
+    [
+        ({"inputs": {}}, LayoutError, "shader: inputs and outputs: x missing. It takes x, y"),
+        ({"inputs": {"x": X, "z": X}}, LayoutError, "no z here. It takes x, y"),
+        ({"outputs": {"y": -1}}, LayoutError, r"y: the shape \(-1,\) has a negative extent"),
+        ({"outputs": {"y": None}}, LayoutError, "y: array<f32> has no length of its own; pass a shape"),
+        (
+            {"outputs": {"y": 200, "x": 200}, "inputs": {}},
+            LayoutError,
+            "x is an output, but the shader declares it read-only",
+        ),
+        ({"inputs": {"x": ["a"]}}, LayoutError, "x: the shader has float32, the array <U1"),
+        ({"params": {"n": 1}}, LayoutError, "params were given, but the entry point reads no uniform"),
+        ({"overrides": {"W": 3}}, ShaderError, "no override W; there are none"),
+        ({"entry": "go"}, ShaderError, "no entry point 'go'; there are main"),
+        ({"size": None}, ValueError, "pass either size=, the number of invocations, or workgroups="),
+        ({"workgroups": 3}, ValueError, "pass either size=, the number of invocations, or workgroups="),
+        ({"size": 0}, ValueError, "a grid of 0 x 1 x 1 workgroups runs nothing"),
+        ({"size": 64 * 65536}, DeviceError, "65536 x 1 x 1 workgroups: an axis holds at most 65535"),
+        ({"features": ["no-such-feature"]}, DeviceError, "has no no-such-feature"),
+        ({"adapter": "no such adapter"}, DeviceError, "no adapter fits 'no such adapter'"),
+        ({"outputs": {"y": 2**40}}, DeviceError, "y: .* bytes are more than the"),
+    ],
+)
+def test_bad_input_is_named(changed: dict[str, Any], error: type[Exception], message: str, run_wgsl: Run) -> None:
+    arguments = {"inputs": {"x": X}, "outputs": {"y": 200}, "size": 200, **changed}
+    with pytest.raises(error, match=message):
+        run_wgsl(elementwise("y[i] = x[i];"), **arguments)
+    made = run_wgsl(elementwise("y[i] = x[i];"), inputs={"x": X}, outputs={"y": 200}, size=200)["y"]
+    np.testing.assert_array_equal(made, X)
+
+
+def test_a_broken_shader_shows_its_file_and_lines(run_wgsl: Run, tmp_path: Path) -> None:
+    """P-PO05: the compiler's words, the lines around by their own file, and the next call works."""
+    (tmp_path / "bad.wgsl").write_text(elementwise("y[i] = x[i];").replace("let i = id.x;", "let i = id.x + 1.0;"))
+    with pytest.raises(ShaderError) as raised:
+        run_wgsl(tmp_path / "bad.wgsl", inputs={"x": X}, outputs={"y": 200}, size=200, prelude="const A = 1;\n")
+    assert raised.value.label == "bad.wgsl"
+    (marked,) = (line.split() for line in raised.value.excerpt.splitlines() if line.startswith(">"))
+    assert marked == [">", "bad.wgsl:6", "let", "i", "=", "id.x", "+", "1.0;"]
+    with pytest.raises(FileNotFoundError, match=r"no shader nothing\.wgsl"):
+        run_wgsl("nothing.wgsl", inputs={"x": X}, outputs={"y": 200}, size=200)
+    run_wgsl(elementwise("y[i] = x[i];"), inputs={"x": X}, outputs={"y": 200}, size=200)
+
+
+def test_a_texture_is_refused_by_name(run_wgsl: Run) -> None:
+    source = (
+        "@group(0) @binding(0) var picture: texture_2d<f32>;\n"
+        "@group(0) @binding(1) var<storage, read_write> y: array<f32>;\n"
+        "@compute @workgroup_size(1) fn main() { y[0] = textureLoad(picture, vec2<i32>(0, 0), 0).x; }\n"
+    )
+    with pytest.raises(ShaderError, match="picture: only buffers can be bound here"):
+        run_wgsl(source, outputs={"y": 1}, workgroups=1)
+
+
+def test_programs_are_compiled_once(run_wgsl: Run, wgsl_adapter: Adapter) -> None:
+    """Sizes, orders and contents change; the texts do not."""
+    runner = runner_for(wgsl_adapter)
+    source = elementwise("y[i] = 5.0 * x[i];")
+    for size in (1, 63, 64, 65, 200):
+        run_wgsl(source, inputs={"x": X[:size]}, outputs={"y": size}, size=size)
+    ours = [key for key in runner._programs if "5.0 * x[i]" in key[0]]
+    assert len(ours) == 2  # as it is, and rewritten
