@@ -249,7 +249,7 @@ def test_what_is_allowed_is_no_finding(run_wgsl: Run) -> None:
 IDS = {
     "global": ("@builtin(global_invocation_id) id: vec3<u32>,", "id"),
     "group and local": (
-        "@builtin(workgroup_id) g: vec3<u32>, // a comment, with a comma\n  @builtin(local_invocation_id) l: vec3<u32>\n",
+        "@builtin(workgroup_id) g: vec3<u32>, // a comment, with a comma\n@builtin(local_invocation_id) l: vec3<u32>\n",
         "g * vec3<u32>(4u, 2u, 1u) + l",
     ),
     "index": (

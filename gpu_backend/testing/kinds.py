@@ -19,11 +19,14 @@ class Kinds:
         self._module = module
         self._types: dict[str, tree.Name | None] = {one.name: one.type for one in function.parameters}
         self._values: dict[str, tree.Expression] = {}
+        self._constants: set[str] = set()
         for node in tree.walk(function.body):
             if isinstance(node, tree.Declaration):
                 self._types[node.name] = node.type
                 if node.type is None and node.value is not None:
                     self._values[node.name] = node.value
+                if node.kind == "const":
+                    self._constants.add(node.name)
         self._looking: set[str] = set()
 
     def of(self, expression: tree.Expression) -> str:
@@ -83,6 +86,8 @@ class Kinds:
                     value = self._values[name]
                     found = self.type_of(value)
                     kind = "" if found is not None else self.of(value)
+                    if name not in self._constants:  # a variable has a type of its own
+                        kind = {"integer": "i32", "float": "f32"}.get(kind, kind)
                     return tree.Name(0, 0, kind) if kind else found
                 finally:
                     self._looking.discard(name)

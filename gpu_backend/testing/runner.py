@@ -8,10 +8,10 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ from ..shader import ERROR_LINE
 from ..syntax.module import Binding, Number
 from .source import Source
 
+T = TypeVar("T")
 Memory = npt.NDArray[np.uint8]
 
 KEPT_PIPELINES = 512
@@ -88,26 +89,27 @@ class Runner:
     ) -> Program:
         module = self.module(source)
         count = max((binding.group for binding in bindings), default=-1) + 1
-        groups = []
-        for number in range(count):
-            entries = [
-                {"binding": one.number, "visibility": 4, "buffer": {"type": _buffer_type(one)}}  # 4: compute
-                for one in bindings
-                if one.group == number
-            ]
-            groups.append(self.gpu.create_bind_group_layout(label=source.label, entries=entries))
-        layout = self.gpu.create_pipeline_layout(label=source.label, bind_group_layouts=groups)
-        pipeline = self._guarded(
-            source,
-            lambda: self.gpu.create_compute_pipeline(
+
+        def create() -> Program:
+            groups = []
+            for number in range(count):
+                entries = [
+                    {"binding": one.number, "visibility": 4, "buffer": {"type": _buffer_type(one)}}  # 4: compute
+                    for one in bindings
+                    if one.group == number
+                ]
+                groups.append(self.gpu.create_bind_group_layout(label=source.label, entries=entries))
+            layout = self.gpu.create_pipeline_layout(label=source.label, bind_group_layouts=groups)
+            pipeline = self.gpu.create_compute_pipeline(
                 label=f"{source.label}.{entry}",
                 layout=layout,
                 compute={"module": module, "entry_point": entry, "constants": overrides},
-            ),
-        )
-        return Program(pipeline, tuple(groups))
+            )
+            return Program(pipeline, tuple(groups))
 
-    def _guarded(self, source: Source, create: Any) -> Any:
+        return self._guarded(source, create)
+
+    def _guarded(self, source: Source, create: Callable[[], T]) -> T:
         import wgpu
 
         try:
