@@ -10,8 +10,9 @@ from typing import Any
 
 from .errors import ShaderError
 from .health import Health
-from .shader import ERROR_LINE, PARAMS_NBYTES, Binding, Shader, load
+from .shader import ERROR_LINE, PARAMS_NBYTES, Shader, load
 from .storage import Buffer
+from .syntax.module import Binding
 
 Constants = tuple[tuple[str, float], ...]
 
@@ -46,7 +47,7 @@ class Kernel:
         layout: Any,
         layout_number: int,
     ) -> None:
-        bindings = shader.entry(entry).bindings
+        bindings = shader.bindings(entry)
         self.invocations = math.prod(shader.workgroup_size(entry, constants))
         self.label = label
         self.pipeline = pipeline
@@ -112,11 +113,12 @@ class PipelineCache:
 
     def compile(self, shader: Shader, entry: str, constants: Mapping[str, float], label: str) -> Kernel:
         """A kernel from a parsed shader, not kept in the cache."""
-        point = shader.entry(entry)
-        unknown = sorted(constants.keys() - shader.overrides.keys())
+        bindings = shader.bindings(entry)
+        overrides = shader.module.overrides
+        unknown = sorted(constants.keys() - overrides.keys())
         if unknown:
-            raise ShaderError(label, f"no override {', '.join(unknown)}; there are {', '.join(shader.overrides)}")
-        signature = tuple((binding.number, _buffer_type(binding)) for binding in point.bindings)
+            raise ShaderError(label, f"no override {', '.join(unknown)}; there are {', '.join(overrides)}")
+        signature = tuple((binding.number, _buffer_type(binding)) for binding in bindings)
         number, group_layout, pipeline_layout = self._layout(signature)
         module = self._module(shader, label)
         pipeline = self._guarded(
@@ -134,10 +136,12 @@ class PipelineCache:
         return len(self._kernels)
 
     def _module(self, shader: Shader, label: str) -> Any:
-        key = (shader.name, shader.text)
+        key = (shader.name, shader.text.whole)
         module = self._modules.get(key)
         if module is None:
-            module = self._guarded(shader, label, lambda: self._gpu.create_shader_module(label=label, code=shader.text))
+            module = self._guarded(
+                shader, label, lambda: self._gpu.create_shader_module(label=label, code=shader.text.whole)
+            )
             self._modules[key] = module
         return module
 
@@ -167,7 +171,7 @@ class PipelineCache:
             self._health.raise_if_lost(error)
             message = str(error)
             found = ERROR_LINE.search(message)
-            excerpt = shader.excerpt(int(found[1])) if found else ""
+            excerpt = shader.text.excerpt(int(found[1])) if found else ""
             raise ShaderError(label, message.strip(), excerpt) from error
 
 

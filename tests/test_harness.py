@@ -301,7 +301,7 @@ def test_the_order_is_the_one_that_was_asked_for(order: Order, run_wgsl: Run, wg
     from gpu_backend.testing.instrument import instrument
 
     made = instrument(dispatch.source, "main", dispatch.bindings)
-    text = made.source.text.replace("8u + k] = k;", f"8u + k] = {raw};")
+    text = replace(made.source.text, whole=made.source.text.whole.replace("8u + k] = k;", f"8u + k] = {raw};"))
     told = replace(made.source, text=text)
     from gpu_backend.testing.runner import Bench
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from . import tree
@@ -37,14 +37,15 @@ class Binding:
 class Module:
     """A parsed text. Raises SyntaxFault where the text is no WGSL or what it needs here is missing."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, nodes: Iterable[tree.Node] | None = None) -> None:
         self.text = text
         self.directives: list[tree.Directive] = []
         self.structs: dict[str, tree.Struct] = {}
         self.aliases: dict[str, tree.Name] = {}
         self.globals: dict[str, tree.Global] = {}
         self.functions: dict[str, tree.Function] = {}
-        for node in parse(text):
+        self.nodes = list(parse(text) if nodes is None else nodes)
+        for node in self.nodes:
             match node:
                 case tree.Directive():
                     self.directives.append(node)
@@ -59,6 +60,11 @@ class Module:
                 case tree.Function():
                     self.functions[node.name] = node
         self._free: dict[str, list[tree.Name]] = {}
+
+    @classmethod
+    def join(cls, parts: Iterable[Module]) -> Module:
+        """The module of several texts, one after the other. Offsets of its nodes are those in their own texts."""
+        return cls("", [node for part in parts for node in part.nodes])
 
     @property
     def entries(self) -> list[str]:
@@ -157,7 +163,7 @@ class Module:
                 return _BINARY[sign](self.evaluate(left, known), self.evaluate(right, known))
             case tree.Call(function=tree.Name(name=name), arguments=arguments) if name in _CONVERSIONS:
                 return _CONVERSIONS[name](*(self.evaluate(one, known) for one in arguments))
-        written = self.text[expression.start : expression.end]
+        written = getattr(expression, "name", "") or "this expression"
         raise SyntaxFault(f"{written} has no value before the shader runs", expression.start)
 
     def line(self, position: int) -> int:

@@ -93,14 +93,14 @@ def check_wgsl(
         told += _races(shader, values, example, found)
     for rule, line, message, by in told:
         if rule not in allowed | _allowed_at(shader, line):
-            file, own = shader.place(max(line, 1))
-            found.append(Finding(rule, file, own, message, shader.excerpt(line) if line else "", by))
+            file, own = shader.text.place(line)
+            found.append(Finding(rule, file, own, message, shader.text.excerpt(line) if line else "", by))
     found.sort(key=lambda finding: (finding.file, finding.line))
     return found
 
 
 def _allowed_at(shader: Source, line: int) -> set[str]:
-    lines = shader.text.splitlines()
+    lines = shader.text.whole.splitlines()
     near = "\n".join(lines[max(line - 2, 0) : line])
     return {name.strip() for names in _ALLOWED_HERE.findall(near) for name in names.split(",")}
 

@@ -71,7 +71,7 @@ def marked_line(source: Source, error: ShaderError) -> int:
     place = re.search(r"^> (.*?):(\d+) ", error.excerpt, re.MULTILINE)
     if place is None:
         return 0
-    return source.origins.index((place[1], int(place[2]))) + 1
+    return source.text.origins.index((place[1], int(place[2]))) + 1
 
 
 @functools.cache
@@ -103,7 +103,7 @@ def tint(source: Source, entries: Sequence[str], overrides: Mapping[str, Number]
 
     found = []
     try:
-        module = device.create_shader_module(code=source.text, label=source.label)
+        module = device.create_shader_module(code=source.text.whole, label=source.label)
         for entry in entries:
             device.create_compute_pipeline(
                 layout="auto",
@@ -200,11 +200,11 @@ def _words(content: Memory) -> list[int]:
 def _with_constants(source: Source, overrides: Mapping[str, Number]) -> str:
     """The text with overrides as constants, which is what ``wgsl_reflect`` can run."""
     module = source.module
-    text = source.text
+    text = source.text.whole
     for one in sorted(module.overrides.values(), key=lambda node: node.start, reverse=True):
         value = module.evaluate(tree.Name(one.start, one.end, one.name), overrides)
         spelled = str(value).lower() if isinstance(value, bool) else str(value)
-        kind = f": {source.text[one.type.start : one.type.end]}" if one.type is not None else ""
+        kind = f": {source.text.whole[one.type.start : one.type.end]}" if one.type is not None else ""
         suffix = "u" if kind.endswith("u32") else ""
         text = text[: one.start] + f"const {one.name}{kind} = {spelled}{suffix};" + text[one.end :]
     return text

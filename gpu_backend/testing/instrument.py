@@ -17,6 +17,7 @@ import numpy as np
 
 from ..syntax import tree
 from ..syntax.module import Binding, Module
+from ..syntax.text import Text, concatenate
 from ..syntax.tokens import tokens
 from .source import Source
 
@@ -79,12 +80,13 @@ def instrument(source: Source, entry: str, bindings: Sequence[Binding]) -> Instr
     words = [name.name for function in module.reachable(entry) for name in module.free_names(function.name)]
     words += [_builtin(parameter) for parameter in module.functions[entry].parameters]
     uses_subgroups = any(word.startswith(_SUBGROUP) or "subgroup" in word for word in words)
-    text = source.text
+    text = source.text.whole
     for start, end, new in sorted(edits, reverse=True):
         text = text[:start] + new + text[end:]
     number = max((one.number for one in bindings if one.group == 0), default=-1) + 1
-    text += _control_text(number, len(runtime))
-    made = replace(source, text=text, origins=source.origins + (("harness", 1),) * 40)
+    added = _control_text(number, len(runtime))
+    origins = source.text.origins + concatenate([("harness", added)]).origins
+    made = replace(source, text=Text(text + added, origins))
     control = next(binding for binding in made.module.bindings if binding.name == CONTROL)
     return Instrumented(
         made, control, runtime, has_groups and not uses_subgroups, has_lanes and not uses_subgroups, can_guard

@@ -67,7 +67,7 @@ class Runner:
     ) -> Program:
         """The compiled entry point with these bindings, from the cache. ShaderError shows the lines around a fault."""
         own = tuple(sorted(overrides.items()))
-        key = (source.text, entry, own, tuple((one.group, one.number) for one in bindings))
+        key = (source.text.whole, entry, own, tuple((one.group, one.number) for one in bindings))
         program = self._programs.get(key)
         if program is None:
             if len(self._programs) >= KEPT_PIPELINES:
@@ -78,10 +78,12 @@ class Runner:
 
     def module(self, source: Source) -> Any:
         """The compiled text, from the cache."""
-        module = self._modules.get(source.text)
+        module = self._modules.get(source.text.whole)
         if module is None:
-            module = self._guarded(source, lambda: self.gpu.create_shader_module(label=source.label, code=source.text))
-            self._modules[source.text] = module
+            module = self._guarded(
+                source, lambda: self.gpu.create_shader_module(label=source.label, code=source.text.whole)
+            )
+            self._modules[source.text.whole] = module
         return module
 
     def _compile(
@@ -118,7 +120,7 @@ class Runner:
             message = str(error).strip()
             self.check_alive(message, error)
             found = ERROR_LINE.search(message)
-            raise ShaderError(source.label, message, source.excerpt(int(found[1])) if found else "") from error
+            raise ShaderError(source.label, message, source.text.excerpt(int(found[1])) if found else "") from error
 
     def check_alive(self, message: str, error: Exception) -> None:
         """DeviceLostError if an error of wgpu says that the device is gone; the next test gets a new one."""

@@ -11,9 +11,9 @@ from pathlib import Path
 from ..errors import ShaderError
 from ..syntax.layout import Layout, layout_of
 from ..syntax.module import Binding, Module, Number
+from ..syntax.text import Text, concatenate
+from ..syntax.text import libraries as used_libraries
 from ..syntax.tokens import SyntaxFault
-
-_USES = re.compile(r"^//\s*uses:\s*(.+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -21,21 +21,19 @@ class Source:
     """``text`` is what the compiler sees: generated lines, library files, the shader. Made by ``load``."""
 
     label: str
-    text: str
-    origins: tuple[tuple[str, int], ...]
-    path: Path | None = None
+    text: Text
 
     @property
     def module(self) -> Module:
         """The parsed text; ShaderError with the lines around where it is no WGSL."""
         try:
-            return _parsed(self.text)
+            return _parsed(self.text.whole)
         except SyntaxFault as fault:
             raise self.fault(str(fault), fault.start) from None
 
     def fault(self, message: str, position: int) -> ShaderError:
         """An error that shows the lines around an offset in the text."""
-        return ShaderError(self.label, message, self.excerpt(self.text.count("\n", 0, position) + 1))
+        return ShaderError(self.label, message, self.text.excerpt(self.text.whole.count("\n", 0, position) + 1))
 
     def entry(self, name: str | None) -> str:
         """The entry point of that name, or the only one there is."""
@@ -53,19 +51,6 @@ class Source:
             return layout_of(self.module, binding.type, overrides)
         except SyntaxFault as fault:
             raise self.fault(str(fault), binding.declaration.start) from None
-
-    def place(self, line: int) -> tuple[str, int]:
-        """The file that a line of the whole text (from 1) comes from, and its line there."""
-        return self.origins[min(line, len(self.origins)) - 1] if self.origins else (self.label, line)
-
-    def excerpt(self, line: int, around: int = 3) -> str:
-        """Numbered lines around ``line`` (from 1) of the whole text, each with its file and its line there."""
-        lines = self.text.splitlines()
-        rows = []
-        for number in range(max(line - around, 1), min(line + around, len(lines)) + 1):
-            file, own = self.place(number)
-            rows.append(f"{'>' if number == line else ' '} {file}:{own:<4} {lines[number - 1]}")
-        return "\n".join(rows)
 
 
 def load(
@@ -98,12 +83,10 @@ def load(
         else:
             parts.append((f"library {number}", library))
     if path is not None:
-        parts += _used(body, path.parent)
+        beside = path.parent
+        parts += used_libraries(body, lambda name: _find(Path(f"{name}.wgsl"), beside).read_text(encoding="utf-8"))
     parts.append((label, body))
-    parts = _enables_first(parts)
-    text = "".join(part if part.endswith("\n") else part + "\n" for _, part in parts)
-    origins = tuple((name, row + 1) for name, part in parts for row in range(len(part.splitlines())))
-    return Source(label, text, origins, path)
+    return Source(label, concatenate(_enables_first(parts)))
 
 
 @lru_cache(maxsize=256)
@@ -116,22 +99,6 @@ def _find(path: Path, folder: Path | None) -> Path:
         if candidate.is_file():
             return candidate
     raise FileNotFoundError(f"no shader {path}" + (f", nor {folder / path}" if folder is not None else ""))
-
-
-def _used(body: str, folder: Path) -> list[tuple[str, str]]:
-    """The library files that ``body`` names in ``// uses:`` lines, those they need first."""
-    found: dict[str, str] = {}
-
-    def visit(text: str) -> None:
-        for line in _USES.findall(text):
-            for name in (item.strip() for item in line.split(",")):
-                if name not in found:
-                    library = _find(Path(f"{name}.wgsl"), folder).read_text(encoding="utf-8")
-                    visit(library)
-                    found[name] = library
-
-    visit(body)
-    return list(found.items())
 
 
 def _enables_first(parts: list[tuple[str, str]]) -> list[tuple[str, str]]:
