@@ -43,6 +43,10 @@ FAULTS = {
         "non-uniform-barrier",
         body(f"loop {{ if (lane > 3u) {{ break; }} workgroupBarrier(); break; }} {GUARDED}"),
     ),
+    "barrier in a helper, after a return": (
+        "non-uniform-barrier",
+        body(f"if (lane > 2u) {{ return; }} wait(); {GUARDED}", "fn wait() { workgroupBarrier(); }"),
+    ),
     "barrier by a value read back": (
         "non-uniform-barrier",
         body(f"let v = y[0]; if (v > 1.0) {{ workgroupBarrier(); }} {GUARDED}"),
@@ -196,6 +200,11 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) n
         TILE + "fn pick(i: u32) -> f32 { if (i >= arrayLength(&x)) { return 0.0; } return x[i]; }\n",
     ),
     "clamped index": body("y[min(lane, arrayLength(&y) - 1u)] = 1.0; _ = x[0];"),
+    "own element, without a barrier": body(
+        "tile[lane] = x[min(lane, arrayLength(&x) - 1u)]; tile[lane] *= 2.0;\n"
+        "if (lane < arrayLength(&y)) { y[lane] = tile[lane]; }",
+        TILE,
+    ),
     "pointer to workgroup memory": body(
         "let p = &tile; (*p)[lane] = x[min(lane, arrayLength(&x) - 1u)]; workgroupBarrier();\n"
         "if (lane == 0u) { y[0] = (*p)[3]; }",

@@ -56,6 +56,16 @@ def test_a_slower_kernel_takes_longer(gpu: GPUDevice) -> None:
     assert all(kernel.start >= host[0].start for kernel in kernels), "no kernel before it was asked for"
 
 
+def test_the_clock_of_the_gpu_is_laid_on_that_of_the_host(gpu: GPUDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another period, so another zero: kernels still begin after they were asked for, and within the profile."""
+    monkeypatch.setattr("gpu_backend.profiler.timestamp_period", lambda gpu: 0.5)
+    x = gb.array(np.ones(4, np.float32))
+    with profile() as p:
+        gb.exp(x).numpy()
+    op, kernel = sorted(p.events, key=lambda event: event.track == "GPU")
+    assert op.start <= kernel.start < p.seconds
+
+
 @pytest.mark.parametrize("submissions", [NativeSubmissions, PublicSubmissions])
 def test_profiled_training_has_the_same_bits(
     submissions: type[NativeSubmissions], adapter: GPUDevice, monkeypatch: pytest.MonkeyPatch
