@@ -205,6 +205,11 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) n
         "if (lane < arrayLength(&y)) { y[lane] = tile[lane]; }",
         TILE,
     ),
+    "two own elements, without a barrier": body(
+        "tile[2u * lane] = x[0]; tile[2u * lane + 1u] = x[1];\n"
+        "if (lane < arrayLength(&y)) { y[lane] = tile[2u * lane]; }",
+        "var<workgroup> tile: array<f32, 128>;\n",
+    ),
     "pointer to workgroup memory": body(
         "let p = &tile; (*p)[lane] = x[min(lane, arrayLength(&x) - 1u)]; workgroupBarrier();\n"
         "if (lane == 0u) { y[0] = (*p)[3]; }",
