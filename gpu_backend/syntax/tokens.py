@@ -25,7 +25,7 @@ class SyntaxFault(ValueError):
 
 # ``>`` stands alone, since it may close a template list; the parser joins ``>>`` and ``>=``.
 _TOKEN = re.compile(
-    r"(?P<space>\s+|//[^\n]*)"
+    r"(?P<space>[\s\u200e\u200f]+|//[^\n]*)"
     r"|(?P<comment>/\*)"
     r"|(?P<word>[^\W\d]\w*)"
     r"|(?P<number>0[xX][0-9a-fA-F.]+(?:[pP][+-]?\d+)?[iufh]?|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[iufh]?)"
