@@ -46,6 +46,13 @@ def passes(actual: Any, expected: Any, **how: Any) -> bool:
         ([3.4028235e38], [INF], {}, False),
         ([INF], [3.4028236e38], {}, True),
         ([-INF], [1e39], {}, False),
+        ([1.0], [INF], {"rtol": 1e-3}, False),
+        ([-INF], [INF], {"rtol": 1e-3}, False),
+        ([1.0], [INF], {"tolerance": "wgsl:exp", "args": [INF]}, False),
+        ([1.0000001], [1.0], {"tolerance": "wgsl:sign"}, False),
+        ([-88.03], [-8.67], {"tolerance": "wgsl:asinh", "args": [-2900.0]}, True),
+        ([1.0, 2.0], [1.0, 2.5], {"atol": np.array([0.0, 0.5])}, True),
+        ([1.0, 2.6], [1.0, 2.0], {"atol": np.array([0.0, 0.5])}, False),
         ([0.0], [1e-40], {}, True),
         ([0.0], [1e-40], {"subnormals": "keep", "ulp": 4}, False),
         ([1e-40], [0.0], {"ulp": 4}, False),
@@ -121,7 +128,8 @@ def test_ulp_distance() -> None:
         ("sin", 3.0, 2.0**-11),
         ("atan", 1.0, 4096 * 2.0**-24),  # 0.785
         ("inverseSqrt", 4.0, 2 * 2.0**-24),
-        ("abs", 3.0, 2.0**-22),
+        ("abs", 3.0, 0.0),
+        ("sqrt", 64.0, 2 * 2.0**-26 * 64 + 2.5 * 2.0**-20),  # 1 / 8 and 8
     ],
 )
 def test_bounds_of_the_specification(name: str, x: float, bound: float) -> None:
@@ -140,6 +148,14 @@ def test_a_tolerance_by_name() -> None:
     assert passes(np.full(1, 1e3, np.float32), np.sin([100.0]), tolerance="wgsl:sin", args=100.0), "no bound out there"
     with pytest.raises(ValueError, match="the bound of exp depends on its arguments"):
         assert_close(np.float32(1), 1.0, tolerance="wgsl:exp")
+    with pytest.raises(ValueError, match="pow takes 2 arguments; args has 1"):
+        assert_close(np.float32(1), 1.0, tolerance="wgsl:pow", args=1.0)
+    with pytest.raises(ValueError, match=r"args: an argument of shape \(3,\) does not go with results of \(2,\)"):
+        assert_close(np.ones(2, np.float32), np.ones(2), tolerance="wgsl:exp", args=np.ones(3))
+    with pytest.raises(ValueError, match="subnormals='foo'; it is 'flush' or 'keep'"):
+        assert_close(np.float32(1), 1.0, subnormals="foo")
+    with pytest.raises(TypeError, match="assert_close expects numbers, not <U1"):
+        assert_close(np.float32(1), "1")
     with pytest.raises(ValueError, match="tolerance='wgsl:gamma'; it is 'wgsl:' and one of abs, acos"):
         assert_close(np.float32(1), 1.0, tolerance="wgsl:gamma")
 

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from gpu_backend import ShaderError
 from gpu_backend.testing import check_wgsl
-from gpu_backend.testing.compilers import tint_is_missing
+from gpu_backend.testing.compilers import reflect_library, tint_is_missing
 from gpu_backend.testing.lint import RULES
 
 XY = """
@@ -46,6 +47,27 @@ FAULTS = {
     "barrier in a helper, after a return": (
         "non-uniform-barrier",
         body(f"if (lane > 2u) {{ return; }} wait(); {GUARDED}", "fn wait() { workgroupBarrier(); }"),
+    ),
+    "barrier behind &&": (
+        "non-uniform-barrier",
+        body(f"if (lane < 3u && wait()) {{ }} {GUARDED}", "fn wait() -> bool { workgroupBarrier(); return true; }"),
+    ),
+    "barrier by a member behind a pointer": (
+        "non-uniform-barrier",
+        body(f"var k: S; k.a = lane; let q = &k; if ((*q).a < 3u) {{ workgroupBarrier(); }} {GUARDED}",
+             "struct S { a: u32 }"),
+    ),
+    "atomics without a barrier after the zeros": (
+        "missing-barrier",
+        body("atomicStore(&h[lane], 0u); atomicAdd(&h[u32(x[lane]) % 64u], 1u); workgroupBarrier();"
+             "if (lane < arrayLength(&y)) { y[lane] = f32(atomicLoad(&h[lane])); }",
+             "var<workgroup> h: array<atomic<u32>, 64>;\n"),
+    ),
+    "atomics without a barrier before the sums": (
+        "missing-barrier",
+        body("atomicStore(&h[lane], 0u); workgroupBarrier(); atomicAdd(&h[u32(x[lane]) % 64u], 1u);"
+             "if (lane < arrayLength(&y)) { y[lane] = f32(atomicLoad(&h[lane])); }",
+             "var<workgroup> h: array<atomic<u32>, 64>;\n"),
     ),
     "barrier by a value read back": (
         "non-uniform-barrier",
@@ -104,6 +126,10 @@ FAULTS = {
         body("big[lane] = 1.0; workgroupBarrier(); if (lane == 0u) { y[0] = big[63]; }",
              "var<workgroup> big: array<f32, 4097>;\n"),
     ),
+    "too many by an override": (
+        "default-limits",
+        "override T: u32 = 32u;\n" + body(GUARDED).replace("workgroup_size(64)", "workgroup_size(T, T)"),
+    ),
     "too many in z": ("default-limits", body(GUARDED).replace("workgroup_size(64)", "workgroup_size(1, 1, 65)")),
     "vec3 in a struct": (
         "vec3-in-host-struct",
@@ -118,6 +144,11 @@ FAULTS = {
     "signed remainder, assigned": ("signed-remainder", body(GUARDED + "var k = -3; k %= 2;")),
     "nan comparison": ("nan-comparison", body(GUARDED.replace("= x[i]", "= select(x[i], 0.0, x[i] != x[i])"))),
     "tanh without bounds": ("unbounded-exponential", body(GUARDED.replace("= x[i]", "= tanh(3.0 * x[i])"))),
+    "a sum in f16 by fma": (
+        "f16-accumulation",
+        "enable f16;\n"
+        + body(GUARDED + "var s = 0.0h; for (var k = 0u; k < 9u; k++) { s = fma(1h, f16(x[k]), s); } _ = s;"),
+    ),
     "a sum in f16": (
         "f16-accumulation",
         "enable f16;\n" + body(GUARDED + "var s = 0.0h; for (var k = 0u; k < 9u; k++) { s = s + f16(x[k]); } _ = s;"),
@@ -217,6 +248,26 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) n
     ),
     "unsigned remainder, and a whole one": body("let i = lane % 7u; if (i < arrayLength(&y)) { y[i] = x[i] % 2.0; }"),
     "vec3 by itself": body(GUARDED + "_ = p;", "@group(0) @binding(2) var<uniform> p: vec3<f32>;\n"),
+    "a component of one's own vector": body(
+        "t[lane] = vec4<f32>(x[0]); t[lane].x += 2.0; if (lane < arrayLength(&y)) { y[lane] = t[lane].y; }",
+        "var<workgroup> t: array<vec4<f32>, 64>;\n",
+    ),
+    "a scan that swaps": body(
+        "tile[lane] = x[min(lane, arrayLength(&x) - 1u)];\nfor (var d = 1u; d < 64u; d *= 2u) {\n workgroupBarrier();\n"
+        " if (lane < 32u / d) { let a = d * (2u * lane + 1u) - 1u; let b = a + d;\n"
+        "  let v = tile[a]; tile[a] = tile[b]; tile[b] += v; }\n}\nworkgroupBarrier();\n"
+        "if (lane < arrayLength(&y)) { y[lane] = tile[lane]; }",
+        TILE,
+    ),
+    "a histogram of fixed length": body(
+        "atomicAdd(&h[lane], 1u); if (lane < arrayLength(&y)) { y[lane] = x[lane]; }",
+        "@group(0) @binding(2) var<storage, read_write> h: array<atomic<u32>, 64>;\n",
+    ),
+    "tanh of products of what is bounded": body(
+        GUARDED.replace(
+            "y[i] = x[i];", "var c = clamp(x[i], -9.0, 9.0); y[i] = tanh(-0.5 * c) + tanh(select(0.0, c, i > 3u));"
+        )
+    ),
     "tanh of what is bounded before": body(
         GUARDED.replace("y[i] = x[i];", "let c = clamp(x[i], -15.0, 15.0); y[i] = tanh(c);")
     ),
@@ -245,6 +296,31 @@ def test_what_is_no_wgsl_is_told_by_the_compilers() -> None:
     found = check_wgsl(body(GUARDED + "let a: u32 = 1.5;"))
     assert "naga" in {finding.by for finding in found}
     assert all(finding.line == 8 for finding in found)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "alias a = b; alias b = a;@group(0) @binding(0) var<storage> x: a; @compute @workgroup_size(1) fn m() {_ = x;}",
+        "const A = B; const B = A; @compute @workgroup_size(A) fn main() {}",
+        "@compute fn main() {}",
+        "@compute @workgroup_size() fn main() {}",
+        "@group(0) @binding() var<storage> x: array<f32>; @compute @workgroup_size(1) fn main() { _ = x[0]; }",
+        "@group(0) @binding(0) var<storage> x: array; @compute @workgroup_size(1) fn main() { _ = x[0]; }",
+        "@compute @workgroup_size(1/0) fn main() {}",
+        "const A = 1 << 100000000000; @compute @workgroup_size(A) fn main() {}",
+    ],
+)
+def test_nonsense_is_a_finding(text: str) -> None:
+    assert "syntax" in {finding.rule for finding in check_wgsl(text)}
+
+
+def test_arguments_of_check_wgsl_are_checked() -> None:
+    with pytest.raises(ShaderError, match="no override W; there are none"):
+        check_wgsl(body(GUARDED), overrides={"W": 3})
+    if reflect_library():
+        with pytest.raises(TypeError, match="example: run_wgsl takes no foo here"):
+            check_wgsl(body(GUARDED), example={"foo": 1})
 
 
 @pytest.mark.skipif(bool(tint_is_missing()), reason=tint_is_missing() or "")

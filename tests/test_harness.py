@@ -321,6 +321,152 @@ def test_the_order_is_the_one_that_was_asked_for(order: Order, run_wgsl: Run, wg
         assert raw_of[told_place] == raw_place
 
 
+# texts and values of other people
+
+
+def test_pointers_of_one_name_tell_each_its_own_length(run_wgsl: Run) -> None:
+    source = XY + (
+        "@compute @workgroup_size(4) fn main(@builtin(global_invocation_id) id: vec3<u32>) {\n"
+        "  var n = 0u; { let p = &y; n = arrayLength(p); } { let p = &x; n += 100u * arrayLength(p); }\n"
+        "  if (id.x < arrayLength(&y)) { y[id.x] = f32(n); }\n}\n"
+    )
+    made = run_wgsl(source, inputs={"x": X[:3]}, outputs={"y": 10}, size=10)["y"]
+    np.testing.assert_array_equal(made, np.full(10, 310))
+
+
+@pytest.mark.parametrize("elem", ["f32", "i32", "u32"])
+@pytest.mark.parametrize("combine", ["min", "max"])
+def test_minima_and_maxima_with_what_was_there(run_wgsl: Run, combine: str, elem: str) -> None:
+    x = np.arange(1, 65)
+    source = elementwise(f"y[i] = {combine}(y[i], x[i]);").replace("f32", elem)
+    given = {"inputs": {"x": x}, "outputs": {"y": 64}, "size": 64}
+    assert "stale" in findings(run_wgsl, source, **given)
+    tail = XY.replace("f32", elem) + (
+        f"var<workgroup> s: array<{elem}, 64>;\n@compute @workgroup_size(64)\n"
+        "fn main(@builtin(local_invocation_index) lane: u32) {\n  s[lane] = x[lane];\n  workgroupBarrier();\n"
+        "  for (var w = 32u; w > 0u; w /= 2u) {\n"
+        f"    if (lane < w) {{ s[lane] = {combine}(s[lane], s[lane + w]); }}\n    workgroupBarrier();\n  }}\n"
+        "  if (lane == 0u) { y[0] = s[0]; }\n}\n"
+    )
+    given = {"inputs": {"x": x[:40]}, "outputs": {"y": 1}, "size": None, "workgroups": 1}
+    assert "read_past_end" in findings(run_wgsl, tail, **given)
+
+
+def test_names_that_look_like_subgroups_change_nothing(run_wgsl: Run) -> None:
+    source = elementwise("quads[i] = quads[(i + 199u) % 200u] + x[i];").replace("(&y)", "(&quads)")
+    source = source.replace("read_write> y", "read_write> quads")
+    with pytest.raises(SanitizerError) as raised:
+        run_wgsl(source, inputs={"x": X}, outputs={"quads": X}, size=200)
+    assert {finding.check for finding in raised.value.findings} & {"group_order", "lane_order", "repeat"}
+
+
+def test_stores_far_behind_a_small_buffer(run_wgsl: Run) -> None:
+    assert "past_end" in findings(run_wgsl, elementwise("y[i] = x[i]; if (i == 0u) { y[9000] = 1.0; }"))
+
+
+def test_a_length_that_hangs_on_the_workgroup_size_is_told_as_that(run_wgsl: Run) -> None:
+    source = (
+        "override W: u32 = 64u;\n"
+        + XY
+        + (
+            "@compute @workgroup_size(W)\n"
+            "fn main(@builtin(workgroup_id) g: vec3<u32>, @builtin(local_invocation_index) lane: u32) {\n"
+            "  if (lane == 0u) { y[g.x] = x[g.x * W]; }\n}\n"
+        )
+    )
+    assert set(findings(run_wgsl, source, outputs={"y": 4})) == {"workgroup_size"}
+
+
+def test_sizes_by_overrides_are_bounded(run_wgsl: Run) -> None:
+    source = "override T: u32 = 8u;\n" + elementwise("y[i] = x[i];").replace("size(64)", "size(T, T)")
+    given: Any = {"inputs": {"x": X}, "outputs": {"y": 200}, "size": 200}
+    run_wgsl(source, **given, overrides={"T": np.int64(11)})
+    with pytest.raises(ShaderError, match="main has 1024 invocations a workgroup; 256 are granted"):
+        run_wgsl(source, **given, overrides={"T": 32})
+    with pytest.raises(ShaderError, match="a workgroup of 0 x 0 x 1"):
+        run_wgsl(source, **given, overrides={"T": 0})
+    with pytest.raises(LayoutError, match="override T is a number or a bool, not str"):
+        run_wgsl(source, **given, overrides={"T": "8"})
+
+
+@pytest.mark.parametrize("size", ["(A + A) * 2", "(2 * (A + A))", "((A + 2) * 1)", "u32(ceil(10.0 / 3.0))"])
+def test_workgroup_sizes_by_expressions(size: str, run_wgsl: Run) -> None:
+    source = "const A = 2u;\n" + elementwise("y[i] = x[i] + 1.0;").replace("size(64)", f"size({size})")
+    np.testing.assert_array_equal(run_wgsl(source, inputs={"x": X}, outputs={"y": 200}, size=200)["y"], X + 1)
+
+
+def test_overrides_with_a_number(run_wgsl: Run) -> None:
+    source = "@id(7) override W: u32 = 4u;\n" + elementwise("y[i] = x[i] + f32(min(W, 2u));").replace(
+        "size(64)", "size(W)"
+    )
+    for overrides in ({}, {"W": 16}):
+        made = run_wgsl(source, inputs={"x": X}, outputs={"y": 200}, size=200, overrides=overrides)["y"]
+        np.testing.assert_array_equal(made, X + 2)
+
+
+def test_structs_that_are_all_array_and_arrays_of_arrays_of_structs(run_wgsl: Run) -> None:
+    source = """
+struct L { data: array<f32>, }
+struct E { a: u32, b: f32, }
+@group(0) @binding(0) var<storage, read> x: L;
+@group(0) @binding(1) var<storage, read_write> y: array<array<E, 2>>;
+@compute @workgroup_size(1) fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+  if (id.x >= arrayLength(&y)) { return; }
+  for (var k = 0u; k < 2u; k++) { y[id.x][k] = E(k, x.data[id.x]); }
+}
+"""
+    made = run_wgsl(source, inputs={"x": {"data": X[:3]}}, outputs={"y": (3, 2)}, size=3)["y"]
+    assert made["a"].tolist() == [[0, 1]] * 3
+    assert made["b"].tolist() == [[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]]
+    again = run_wgsl(source, inputs={"x": {"data": X[:3]}}, outputs={"y": made}, size=3)["y"]
+    assert again.tolist() == made.tolist()
+    with pytest.raises(LayoutError, match=r"y: an array of array<E, 2> has a shape that ends in \(2,\), not \(3,\)"):
+        run_wgsl(source, inputs={"x": {"data": X[:3]}}, outputs={"y": 3}, size=3)
+
+
+def test_directives_move_to_the_front_and_comments_stay(run_wgsl: Run) -> None:
+    source = (
+        "/* licence */ diagnostic(off, derivative_uniformity); diagnostic(off, subgroup_uniformity);\n"
+        "/*\nenable nosuchthing;\n*/\n" + elementwise("y[i] = x[i] * SCALE;")
+    )
+    made = run_wgsl(source, inputs={"x": X}, outputs={"y": 200}, size=200, libraries=["const SCALE = 3.0;"])["y"]
+    np.testing.assert_array_equal(made, 3 * X)
+    with pytest.raises(TypeError, match="libraries is a list of files or texts, not one text"):
+        run_wgsl(source, inputs={"x": X}, outputs={"y": 200}, size=200, libraries="const SCALE = 3.0;")
+
+
+def test_a_uniform_named_like_its_member(run_wgsl: Run) -> None:
+    source = (
+        "struct P { n: u32, }\n@group(0) @binding(2) var<uniform> n: P;\n"
+        + elementwise("y[i] = x[i] + f32(n.n) + f32(select(0u, 1u, i > 999u));")
+        + "fn unused(a: u32) -> u32 { return a; }\n"
+    )
+    for params in ({"n": 5}, {"n": {"n": 5}}):
+        made = run_wgsl(source, inputs={"x": X}, outputs={"y": 200}, size=200, params=params)["y"]
+        np.testing.assert_array_equal(made, X + 5)
+
+
+def test_a_function_named_like_a_built_in(run_wgsl: Run) -> None:
+    source = "fn select(a: f32) -> f32 { return a + 1.0; }\n" + elementwise("y[i] = select(x[i]);")
+    np.testing.assert_array_equal(
+        run_wgsl(source, inputs={"x": X}, outputs={"y": 200}, size=np.prod([200]))["y"], X + 1
+    )
+
+
+def test_matrices_are_not_taken_for_their_transposes(run_wgsl: Run) -> None:
+    source = (
+        "@group(0) @binding(0) var<uniform> m: mat4x3<f32>;\n"
+        "@group(0) @binding(1) var<storage, read_write> y: array<f32>;\n"
+        "@compute @workgroup_size(1) fn main() { for (var k = 0u; k < 12u; k++) { y[k] = m[k / 3u][k % 3u]; } }\n"
+    )
+    columns = np.arange(12.0).reshape(4, 3)
+    for params in (columns, columns.reshape(-1)):
+        made = run_wgsl(source, params={"m": params}, outputs={"y": 12}, workgroups=1)["y"]
+        np.testing.assert_array_equal(made, np.arange(12))
+    with pytest.raises(LayoutError, match=r"m: mat4x3<f32> takes an array of \(4, 3\), not of \(3, 4\)"):
+        run_wgsl(source, params={"m": columns.T}, outputs={"y": 12}, workgroups=1)
+
+
 # errors
 
 
@@ -342,7 +488,12 @@ def test_the_order_is_the_one_that_was_asked_for(order: Order, run_wgsl: Run, wg
         ({"entry": "go"}, ShaderError, "no entry point 'go'; there are main"),
         ({"size": None}, ValueError, "pass either size=, the number of invocations, or workgroups="),
         ({"workgroups": 3}, ValueError, "pass either size=, the number of invocations, or workgroups="),
-        ({"size": 0}, ValueError, "a grid of 0 x 1 x 1 workgroups runs nothing"),
+        ({"size": 0}, ValueError, r"size=\(0,\): a grid of 0 x 1 x 1 workgroups runs nothing"),
+        ({"size": 3.0}, ValueError, r"size is one to three whole numbers, not 3\.0"),
+        ({"size": ()}, ValueError, r"size is one to three whole numbers, not \(\)"),
+        ({"size": (1, 1, 1, 1)}, ValueError, "size is one to three whole numbers"),
+        ({"inputs": {"x": X, "y": X}, "outputs": {"y": 3}}, LayoutError, "y has a content in inputs"),
+        ({"inputs": {"x": [[1, 2], [3]]}}, LayoutError, "x: setting an array element with a sequence"),
         ({"size": 64 * 65536}, DeviceError, "65536 x 1 x 1 workgroups: an axis holds at most 65535"),
         ({"features": ["no-such-feature"]}, DeviceError, "has no no-such-feature"),
         ({"adapter": "no such adapter"}, DeviceError, "no adapter fits 'no such adapter'"),

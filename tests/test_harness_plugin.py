@@ -85,6 +85,10 @@ def test_a_marker_with_a_wrong_name_is_told(pytester: pytest.Pytester, suite: Ma
     result = run(pytester)
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*marker wgsl: no sanitise*"])
+    suite("@pytest.mark.wgsl(False)\ndef test_it(run_wgsl):\n    double(run_wgsl)\n")
+    result = run(pytester)
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*marker wgsl: (False,) needs a name*"])
 
 
 def test_all_adapters_run_each_test_and_the_id_shows_which(pytester: pytest.Pytester, suite: Make) -> None:
@@ -99,6 +103,8 @@ def test_all_adapters_run_each_test_and_the_id_shows_which(pytester: pytest.Pyte
     run(pytester, f"--wgsl-adapter={name}").assert_outcomes(passed=2)
     pytester.makeini("[pytest]\nwgsl_adapter = no such adapter\n")
     run(pytester).assert_outcomes(passed=1, skipped=1)
+    run(pytester, "--wgsl-adapter=nor this one").assert_outcomes(passed=1, errors=1)
+    run(pytester, "--wgsl-adapter=software", "--wgsl-adapter=all").assert_outcomes(passed=count + 1)
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only the Vulkan loader can be told to find nothing")
@@ -132,9 +138,10 @@ def test_markers_skip_what_does_not_fit(pytester: pytest.Pytester, suite: Make, 
         "@pytest.mark.requires_feature('no-such-feature')\ndef test_feature(run_wgsl):\n    double(run_wgsl)\n"
         "@pytest.mark.software_only\ndef test_software(run_wgsl):\n    double(run_wgsl)\n"
         "@pytest.mark.hardware_only\ndef test_hardware(run_wgsl):\n    double(run_wgsl)\n"
+        "@pytest.mark.hardware_only\ndef test_fixture(wgsl_adapter):\n    assert wgsl_adapter.kind == 'hardware'\n"
     )
     result = run(pytester, "-rs", "--strict-markers")
-    result.assert_outcomes(passed=1, skipped=2)
+    result.assert_outcomes(passed=1, skipped=3)
     result.stdout.fnmatch_lines(["*has no no-such-feature"])
     other = "hardware" if wgsl_adapter.kind == "software" else "software"
     result.stdout.fnmatch_lines([f"*is {wgsl_adapter.kind}, the test is for {other}"])

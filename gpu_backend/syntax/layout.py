@@ -198,7 +198,10 @@ def _fill(memory: HostArray, layout: Layout, value: Any, where: str) -> None:
         target = memory[places] if layout.shape else memory
         elements = convert(value, layout.element, where)
         try:
-            target[...] = elements if elements.shape == target.shape else elements.reshape(target.shape)
+            is_flat = elements.ndim <= 1 or target.ndim <= 1  # a matrix is not taken for its transpose
+            target[...] = elements.reshape(target.shape) if is_flat and elements.size == target.size else elements
+            if elements.ndim < target.ndim and elements.size != target.size:
+                raise ValueError
         except ValueError:
             raise LayoutError(
                 f"{where}: {layout.written} takes an array of {target.shape}, not of {elements.shape}"
@@ -210,7 +213,9 @@ def _fill(memory: HostArray, layout: Layout, value: Any, where: str) -> None:
     elif isinstance(value, Mapping):
         given = value
     elif isinstance(value, list | tuple) and all(isinstance(one, Mapping) for one in value):
-        given = {name: [one.get(name) for one in value] for name in (value[0] if value else {})}
+        for one in value:
+            check_names(one, [field.name for field in layout.fields], where)
+        given = {name: [one[name] for one in value] for name in (value[0] if value else {})}
     else:
         raise LayoutError(f"{where}: {layout.written} takes a dict or a structured array, not {type(value).__name__}")
     names = [field.name for field in layout.fields]
@@ -244,7 +249,10 @@ def _compare_offsets(layout: Layout, given: np.dtype[Any], where: str) -> None:
 
 def convert(value: Any, wanted: np.dtype[Any], where: str) -> HostArray:
     """``value`` as an array of a scalar type. Floats are rounded, whole numbers must fit; anything else raises."""
-    elements = np.asarray(value)
+    try:
+        elements = np.asarray(value)
+    except ValueError as error:  # lists of several lengths
+        raise LayoutError(f"{where}: {error}") from None
     if elements.dtype == wanted:
         return elements
     kind = elements.dtype.kind

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -75,6 +76,14 @@ class Module:
     def overrides(self) -> dict[str, tree.Global]:
         """The overrides by name."""
         return {name: one for name, one in self.globals.items() if one.kind == "override"}
+
+    def override_keys(self, values: Mapping[str, Number]) -> dict[str, Number]:
+        """Values of overrides by what WebGPU knows them by: the number of ``@id`` where there is one, else the name."""
+        keys = {}
+        for name, one in self.overrides.items():
+            written = one.attributes.get("id")
+            keys[name] = str(self.evaluate(written[0])) if written else name
+        return {keys[name]: value for name, value in values.items() if name in keys}
 
     @property
     def bindings(self) -> list[Binding]:
@@ -225,6 +234,16 @@ _CONVERSIONS: dict[str, Callable[..., Number]] = {
     "min": min,
     "max": max,
     "select": lambda no, yes, condition: yes if condition else no,
+    "abs": abs,
+    "clamp": lambda x, low, high: min(max(x, low), high),
+    "floor": math.floor,
+    "ceil": math.ceil,
+    "round": round,
+    "sqrt": math.sqrt,
+    "log2": math.log2,
+    "exp2": lambda x: 2.0**x,
+    "countOneBits": lambda x: int(x).bit_count(),
+    "firstLeadingBit": lambda x: int(x).bit_length() - 1,
 }
 
 

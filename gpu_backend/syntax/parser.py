@@ -13,7 +13,6 @@ _GENERIC = re.compile(r"array|atomic|bitcast|ptr|vec[234]|mat[234]x[234]|(?:text
 _PRECEDENCE = [["||"], ["&&"], ["|"], ["^"], ["&"], ["==", "!="], ["<", ">", "<=", ">="], ["<<", ">>"], ["+", "-"]]
 _PRECEDENCE += [["*", "/", "%"]]
 _LEVEL = {sign: level for level, signs in enumerate(_PRECEDENCE) for sign in signs}
-_ABOVE_COMPARISON = _LEVEL["<<"]
 _ASSIGNMENTS = {"=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>="}
 
 
@@ -304,21 +303,23 @@ class _Parser:
     def _template(self, name: Name) -> None:
         self._expect("<")
         while not self._accept(">"):
-            name.arguments.append(self._expression(_ABOVE_COMPARISON))
+            name.arguments.append(self._expression(in_template=True))
             if not self._accept(",") and self._next.text != ">":
                 self._fail("',' or '>'")
         name.end = self._last_end
 
-    def _expression(self, level: int = 0) -> Expression:
+    def _expression(self, level: int = 0, *, in_template: bool = False) -> Expression:
+        """An expression of operators of ``level`` or above. A sign that may close a template list ends one in it."""
+        begin = self._next.start
         left = self._unary()
         while True:
             sign = self._joined() if self._next.text == ">" else self._next.text
             own = _LEVEL.get(sign, -1)
-            if own < level or (level >= _ABOVE_COMPARISON and sign in (">", ">>", ">=")):
+            if own < level or (in_template and sign[0] == ">"):
                 return left
             self._at += len(sign) if sign[0] == ">" else 1
-            right = self._expression(own + 1)
-            left = tree.Binary(left.start, right.end, sign, left, right)
+            right = self._expression(own + 1, in_template=in_template)
+            left = tree.Binary(begin, self._last_end, sign, left, right)
 
     def _joined(self) -> str:
         """``>`` with the signs that touch it: ``>=``, ``>>`` or ``>>=``."""
@@ -338,7 +339,7 @@ class _Parser:
         if token.text in ("-", "!", "~", "*", "&"):
             self._take()
             operand = self._unary()
-            return tree.Unary(token.start, operand.end, token.text, operand)
+            return tree.Unary(token.start, self._last_end, token.text, operand)
         return self._postfix()
 
     def _postfix(self) -> Expression:
@@ -364,10 +365,10 @@ class _Parser:
             if self._accept("["):
                 index = self._expression()
                 self._expect("]")
-                found = tree.Index(found.start, self._last_end, found, index)
+                found = tree.Index(token.start, self._last_end, found, index)
             elif self._accept("."):
                 member = self._word().text
-                found = tree.Member(found.start, self._last_end, found, member)
+                found = tree.Member(token.start, self._last_end, found, member)
             else:
                 return found
 

@@ -233,10 +233,12 @@ def children(node: Node) -> Iterator[Node]:
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """``node`` and everything below it."""
-    yield node
-    for child in children(node):
-        yield from walk(child)
+    """``node`` and everything below it, in the order of the text."""
+    waiting = [node]
+    while waiting:
+        one = waiting.pop()
+        yield one
+        waiting += reversed(list(children(one)))
 
 
 def root(expression: Expression) -> Name | None:

@@ -25,6 +25,7 @@ class Precision:
 
     def __init__(self, dtype: np.dtype[Any]) -> None:
         info = np.finfo(dtype)
+        self.dtype = dtype
         self.is_half = dtype.itemsize == 2
         self.digits = int(info.nmant)
         self.smallest = float(info.smallest_normal)
@@ -99,18 +100,50 @@ def _inverse_circular(absolute: float) -> Bound:
     return bound
 
 
-def _area(p: Precision, y: Numbers, args: tuple[Numbers, ...]) -> Numbers:
-    """log(x + sqrt(x x +- 1)), and log((1 + x) / (1 - x)) / 2: the argument of log carries rounding errors."""
-    argument = np.exp(y)
-    lost = 8 * p.ulp(np.maximum(np.abs(args[0]), 1.0)) / np.maximum(argument, 1e-300)
-    root = np.where(np.abs(argument - 1) < 0.1, np.sqrt(4 * p.ulp(np.ones_like(y))), 0)
-    return np.asarray(_logarithm(p, y, (argument,)) + lost + root)
+def _area(sign: int) -> Bound:
+    """log(x + sqrt(x x + sign)): the argument of log may cancel, or overflow."""
+
+    def bound(p: Precision, y: Numbers, args: tuple[Numbers, ...]) -> Numbers:
+        x = np.abs(args[0])
+        argument = np.exp(y)
+        square_error = 2 * p.ulp(x * x + 1)
+        root = np.sqrt(np.maximum(x * x + sign, 0))
+        root_error = np.minimum(square_error / np.maximum(root, 1e-300), np.sqrt(square_error)) + 5 * p.ulp(root)
+        lost = (root_error + p.ulp(np.maximum(x, root))) / argument
+        error = _logarithm(p, y, (argument,)) + _log_error(lost)
+        return np.where(x * x < p.largest, error, np.inf)
+
+    return bound
+
+
+def _area_tangent(p: Precision, y: Numbers, args: tuple[Numbers, ...]) -> Numbers:
+    """log((1 + x) / (1 - x)) * 0.5"""
+    argument = np.exp(2 * y)
+    one = p.ulp(np.ones_like(y))
+    lost = one / (1 + args[0]) + one / (1 - args[0]) + 3 * one
+    return np.asarray(0.5 * (_logarithm(p, 2 * y, (argument,)) + _log_error(lost)) + p.ulp(y))
+
+
+def _log_error(lost: Numbers) -> Numbers:
+    """How far log may be off if its argument is off by this share of itself."""
+    return np.where(lost < 1, -np.log1p(-np.minimum(lost, 1)), np.inf)
+
+
+def _root(p: Precision, y: Numbers, args: tuple[Numbers, ...]) -> Numbers:
+    """1 / inverseSqrt(x)"""
+    size = np.maximum(np.abs(y), 1e-300)
+    return np.asarray(2 * p.ulp(1 / size) * size * size + 2.5 * p.ulp(y))
+
+
+def _rounded(p: Precision, y: Numbers, args: tuple[Numbers, ...]) -> Numbers:
+    """Correctly rounded: exact where there is such a number, else one of its two neighbours."""
+    return np.where(y.astype(p.dtype) == y, 0.0, p.ulp(y))
 
 
 BOUNDS: dict[str, Bound] = {
-    **{name: _ulps(1.0) for name in _EXACT},
+    **dict.fromkeys(_EXACT, _rounded),
     "divide": _ulps(2.5),
-    "sqrt": _ulps(5.0),  # 1 / inverseSqrt(x): 2 ulp, 2.5 of the division, and rounding
+    "sqrt": _root,
     "inverseSqrt": _ulps(2.0),
     "exp": _exponential,
     "exp2": _exponential,
@@ -127,13 +160,13 @@ BOUNDS: dict[str, Bound] = {
     "atan2": _ulps(4096.0, 5.0),
     "asin": _inverse_circular(6.81e-5),
     "acos": _inverse_circular(6.77e-5),
-    "asinh": _area,
-    "acosh": _area,
-    "atanh": _area,
+    "asinh": _area(1),
+    "acosh": _area(-1),
+    "atanh": _area_tangent,
     "degrees": _ulps(2.0),
     "radians": _ulps(2.0),
-    "fract": lambda p, y, args: p.ulp(args[0]),
-    "unpack2x16float": _ulps(1.0),
+    "fract": _ulps(1.0),
+    "unpack2x16float": _rounded,
     "unpack2x16snorm": _ulps(3.0),
     "unpack2x16unorm": _ulps(3.0),
     "unpack4x8snorm": _ulps(3.0),
@@ -142,7 +175,7 @@ BOUNDS: dict[str, Bound] = {
 """The bound of each function, absolute, from the precision, the exact results and the arguments."""
 
 WITHOUT_ARGUMENTS = frozenset(
-    [*_EXACT, "divide", "sqrt", "inverseSqrt", "atan", "atan2", "degrees", "radians"]
+    [*_EXACT, "divide", "sqrt", "fract", "inverseSqrt", "atan", "atan2", "degrees", "radians"]
     + [name for name in BOUNDS if name.startswith("unpack")]
 )
 """The functions whose bound depends on the result alone."""

@@ -11,9 +11,10 @@ from typing import Any
 from ..adapter import Adapter
 from ..errors import ShaderError
 from ..syntax.module import Number
+from ..syntax.tokens import SyntaxFault
 from . import compilers
 from .lint import RULES, lint
-from .run import Arguments, Dispatch, prepare
+from .run import Arguments, Dispatch, names_of, prepare
 from .runner import runner_for
 from .source import Source, load
 
@@ -66,7 +67,7 @@ def check_wgsl(
     ``example``: arguments of ``run_wgsl`` with which ``wgsl_reflect`` looks for races, where node and the package are
     there. Returns what was found, with file, line and source lines.
     """
-    allowed = set(allow)
+    allowed = set(names_of(allow))
     unknown = allowed - RULES.keys()
     if unknown:
         raise ValueError(f"allow: no rule {', '.join(sorted(unknown))}; there are {', '.join(RULES)}")
@@ -76,27 +77,35 @@ def check_wgsl(
     found.skipped = {}
     told: list[tuple[str, int, str, str]] = []  # rule, line of the whole text, message, by whom
     chosen = runner_for(adapter).adapter
-    try:
-        entries = shader.module.entries
-    except ShaderError as error:
-        entries = []
-        told.append(("syntax", compilers.marked_line(shader, error), error.message, "parser"))
-    complaints = compilers.naga(shader, entries, values, chosen)
     if compilers.tint_is_missing():
         found.skipped["tint"] = compilers.tint_is_missing()
-    complaints += compilers.tint(shader, entries, values)
-    if complaints:
-        told = [("syntax", one.line, one.message, one.compiler) for one in complaints]
-    if entries:
-        faults = lint(shader.module, values)
-        told += [(fault.rule, shader.module.line(fault.start), fault.message, "rules") for fault in faults]
-        told += _races(shader, values, example, found)
+    complaints = compilers.naga_text(shader, chosen)
+    if complaints:  # the rules are for texts that mean something
+        complaints += compilers.tint(shader, [], values)
+    else:
+        try:
+            _check_overrides(shader, values)
+            entries = shader.module.entries
+            complaints = compilers.naga(shader, entries, values, chosen) + compilers.tint(shader, entries, values)
+            faults = lint(shader.module, values)
+            told += [(fault.rule, shader.module.line(fault.start), fault.message, "rules") for fault in faults]
+            told += _races(shader, values, example, found)
+        except SyntaxFault as fault:
+            told.append(("syntax", shader.module.line(fault.start), str(fault), "parser"))
+    told += [("syntax", one.line, one.message, one.compiler) for one in complaints]
     for rule, line, message, by in told:
         if rule not in allowed | _allowed_at(shader, line):
             file, own = shader.text.place(line)
             found.append(Finding(rule, file, own, message, shader.text.excerpt(line) if line else "", by))
     found.sort(key=lambda finding: (finding.file, finding.line))
     return found
+
+
+def _check_overrides(shader: Source, values: Mapping[str, Number]) -> None:
+    unknown = [name for name in values if name not in shader.module.overrides]
+    if unknown:
+        known = ", ".join(shader.module.overrides) or "none"
+        raise ShaderError(shader.label, f"no override {', '.join(unknown)}; there are {known}")
 
 
 def _allowed_at(shader: Source, line: int) -> set[str]:
@@ -113,6 +122,9 @@ def _races(
     if not compilers.reflect_library():
         found.skipped["wgsl_reflect"] = "node or the npm package wgsl_reflect is not installed"
         return []
+    wrong = [name for name in example if name not in Arguments.__annotations__]
+    if wrong:
+        raise TypeError(f"example: run_wgsl takes no {', '.join(wrong)} here")
     arguments: Any = {"overrides": overrides, **example}
     dispatch = prepare(shader, **arguments)
     try:

@@ -47,19 +47,23 @@ def assert_close(
         raise AssertionError(f"shapes differ: {a.shape}, expected {e.shape}")
     if nan not in ("equal", "ignore", "never"):
         raise ValueError(f"nan={nan!r}; it is 'equal', 'ignore' or 'never'")
+    if subnormals not in ("flush", "keep"):
+        raise ValueError(f"subnormals={subnormals!r}; it is 'flush' or 'keep'")
+    if e.dtype.kind not in "fiub":
+        raise TypeError(f"assert_close expects numbers, not {e.dtype}")
     if a.dtype.kind in "iub":
         fails = a != e
         if fails.any():
             raise AssertionError(_message(a, e, fails, np.abs(a.astype(np.float64) - e), "equal", None))
         return
-    if a.dtype.kind != "f":
-        raise TypeError(f"assert_close takes numbers, not {a.dtype}")
+    if a.dtype.kind != "f" or a.dtype.itemsize > 8:
+        raise TypeError(f"assert_close takes numbers of at most 64 bits, not {a.dtype}")
     precision = Precision(a.dtype)
     exact = e.astype(np.float64)
     bound, described = _bound(precision, exact, rtol, atol, ulp, tolerance, args)
     with np.errstate(all="ignore"):
         error = np.abs(a.astype(np.float64) - exact)
-        passes = error <= bound
+        passes = (error <= bound) & np.isfinite(exact)
         if subnormals == "flush":
             passes |= (a == 0) & (np.abs(exact) < precision.smallest)
         passes |= a == e.astype(a.dtype)  # infinities, and what rounds to them
@@ -72,7 +76,8 @@ def assert_close(
         passes = np.where(either, both & (nan == "equal"), passes)
     fails = ~np.asarray(passes)
     if fails.any():
-        excess = np.where(np.isfinite(error), error / np.maximum(bound, np.finfo(np.float64).tiny), np.inf)
+        with np.errstate(all="ignore"):
+            excess = np.where(np.isfinite(error), error / np.maximum(bound, np.finfo(np.float64).tiny), np.inf)
         raise AssertionError(_message(a, exact, fails, excess, described, precision))
 
 
@@ -110,24 +115,39 @@ def _bound(
             if family != "wgsl" or name not in BOUNDS:
                 raise ValueError(f"tolerance={tolerance!r}; it is 'wgsl:' and one of {', '.join(sorted(BOUNDS))}")
             given = args if isinstance(args, tuple) else () if args is None else (args,)
-            arrays = tuple(np.broadcast_to(np.asarray(one, np.float64), exact.shape) for one in given)
-            if not arrays and name not in WITHOUT_ARGUMENTS:
+            count = 2 if name in ("pow", "atan2") else 1
+            if not given and name not in WITHOUT_ARGUMENTS:
                 raise ValueError(f"the bound of {name} depends on its arguments: pass args=")
+            if given and len(given) != count and name not in WITHOUT_ARGUMENTS:
+                raise ValueError(f"{name} takes {count} argument{'s' * (count > 1)}; args has {len(given)}")
+            arrays = tuple(_argument(one, exact.shape) for one in given)
             parts.append(np.nan_to_num(BOUNDS[name](precision, exact, arrays), nan=np.inf, posinf=np.inf))
             names.append(f"the accuracy of WGSL's {name}")
         if ulp is None and rtol is None and atol is None and tolerance is None:
             ulp = DEFAULT_ULPS
         if ulp is not None:
             parts.append(ulp * precision.ulp(exact))
-            names.append(f"{ulp:g} ulp")
+            names.append(f"{_number(ulp)} ulp")
         if rtol is not None:
             parts.append(rtol * np.abs(exact))
-            names.append(f"rtol {rtol:g}")
+            names.append(f"rtol {_number(rtol)}")
         if atol is not None:
-            parts.append(np.full(exact.shape, atol))
-            names.append(f"atol {atol:g}")
+            parts.append(np.broadcast_to(np.asarray(atol, np.float64), exact.shape))
+            names.append(f"atol {_number(atol)}")
         bound = np.max([np.broadcast_to(part, exact.shape) for part in parts], axis=0)
     return np.where(np.isnan(bound), 0.0, bound), " or ".join(names)
+
+
+def _argument(given: Any, shape: tuple[int, ...]) -> HostArray:
+    array = np.asarray(given, np.float64)
+    try:
+        return np.broadcast_to(array, shape)
+    except ValueError:
+        raise ValueError(f"args: an argument of shape {array.shape} does not go with results of {shape}") from None
+
+
+def _number(bound: Any) -> str:
+    return f"{bound:g}" if np.ndim(bound) == 0 else "by element"
 
 
 def _message(

@@ -52,14 +52,22 @@ class Complaint:
     message: str
 
 
+def naga_text(source: Source, adapter: Adapter) -> list[Complaint]:
+    """What naga says to the text as a whole."""
+    try:
+        runner_for(adapter).module(source)
+    except ShaderError as error:
+        return [Complaint("naga", marked_line(source, error), _first_sentence(error.message))]
+    return []
+
+
 def naga(source: Source, entries: Sequence[str], overrides: Mapping[str, Number], adapter: Adapter) -> list[Complaint]:
     """What naga and the driver below it say to each entry point."""
     runner = runner_for(adapter)
     found = []
     try:
-        runner.module(source)
         for entry in entries:
-            runner.program(source, entry, source.module.bindings_of(entry), _own(source, overrides))
+            runner.program(source, entry, source.module.bindings_of(entry), dict(overrides))
     except ShaderError as error:
         line = marked_line(source, error)
         found.append(Complaint("naga", line, _first_sentence(error.message)))
@@ -107,16 +115,12 @@ def tint(source: Source, entries: Sequence[str], overrides: Mapping[str, Number]
         for entry in entries:
             device.create_compute_pipeline(
                 layout="auto",
-                compute={"module": module, "entry_point": entry, "constants": _own(source, overrides)},
+                compute={"module": module, "entry_point": entry, "constants": source.module.override_keys(overrides)},
             )
     except wgpudawn.GPUError as error:
         place = _TINT_PLACE.search(str(error))
         found.append(Complaint("tint", int(place[1]) if place else 0, _first_sentence(str(error))))
     return found
-
-
-def _own(source: Source, overrides: Mapping[str, Number]) -> dict[str, Number]:
-    return {name: value for name, value in overrides.items() if name in source.module.overrides}
 
 
 def _first_sentence(message: str) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from ..syntax import tree
 from ..syntax.module import Module
+from .shared import WorkgroupMemory
 
 VARIES = 1  # differs between the invocations of a workgroup
 BY_ID = 2  # depends on the ids of invocation or workgroup
@@ -51,17 +52,11 @@ class _Frame:
 
 
 @dataclass
-class _Write:
-    index: str
-    varies: bool
-    branch: int
-
-
-@dataclass
 class _State:
     """Where the walk is: conditions around it, by whether they vary and whether they bound an index."""
 
     branches: list[int] = field(default_factory=list)  # offsets of the varying conditions around
+    passes: list[int] = field(default_factory=list)  # for each of them, which pass through it this is
     guards: int = 0
     loop_left: bool = False
 
@@ -73,11 +68,12 @@ class Flow:
         self._module = module
         self._spaces = {name: one.space or "private" for name, one in module.globals.items() if one.kind == "var"}
         self._writable = {binding.name for binding in module.bindings if binding.writable}
-        self._written: set[str] = set()
-        self._pending: dict[str, list[_Write]] = {}
+        self._endless = {binding.name for binding in module.bindings if _is_endless(module, binding.type)}
+        self._memory = WorkgroupMemory(module)
         self._private = _Frame({name: _Cell() for name, space in self._spaces.items() if space == "private"})
         self._state = _State()
         self._depth = 0
+        self._passes = 0
         self.faults: list[Fault] = []
         function = module.functions[entry]
         self._function(function, [_input_flags(module, one) for one in function.parameters], [])
@@ -94,7 +90,7 @@ class Flow:
             given = cells[position] if position < len(cells) else None
             frame.cells[parameter.name] = given or _Cell(flags[position] if position < len(flags) else 0)
         outer = self._state
-        self._state = _State(list(outer.branches), outer.guards, outer.loop_left)
+        self._state = _State(list(outer.branches), list(outer.passes), outer.guards, outer.loop_left)
         self._depth += 1
         self._statements(function.body.statements, frame)
         self._depth -= 1
@@ -123,7 +119,7 @@ class Flow:
                 flags = self._value(node.value, frame) if node.value is not None else 0
                 cell = frame.cells[node.name] = _Cell(flags)
                 if isinstance(node.value, tree.Unary) and node.value.operator == "&":
-                    cell.target = self._global(node.value, frame)
+                    frame.cells[node.name] = self._pointee(node.value, frame) or cell
             case tree.Assignment():
                 self._assign(node, frame)
             case tree.If():
@@ -151,7 +147,7 @@ class Flow:
         flags = self._value(condition, frame)
         state = self._state
         if flags & VARIES:
-            state.branches.append(condition.start)
+            self._enter(condition.start)
         is_guard = bool(flags & (VARIES | BY_ID))
         state.guards += is_guard
         exits = False
@@ -160,9 +156,18 @@ class Flow:
                 self._statement(block, frame)
                 exits |= tree.always_leaves(block)
         if flags & VARIES:
-            state.branches.pop()
+            self._leave()
         if not (is_guard and exits):  # past an early return of some, the rest is guarded
             state.guards -= is_guard
+
+    def _enter(self, start: int) -> None:
+        self._passes += 1
+        self._state.branches.append(start)
+        self._state.passes.append(self._passes)
+
+    def _leave(self) -> None:
+        self._state.branches.pop()
+        self._state.passes.pop()
 
     def _loop(self, node: tree.Loop, frame: _Frame) -> None:
         outer_left, guards = self._state.loop_left, self._state.guards
@@ -173,7 +178,7 @@ class Flow:
             flags = self._value(node.condition, frame) if node.condition is not None else 0
             varies = bool(flags & VARIES)
             if varies:
-                self._state.branches.append(node.start)
+                self._enter(node.start)
             is_guard = bool(flags & (VARIES | BY_ID))
             self._state.guards += is_guard
             self._statements(node.body.statements, frame)
@@ -181,7 +186,7 @@ class Flow:
                 self._statements(node.update.statements, frame)
             self._state.guards -= is_guard
             if varies:
-                self._state.branches.pop()
+                self._leave()
         self._state.loop_left, self._state.guards = outer_left, guards
 
     def _assign(self, node: tree.Assignment, frame: _Frame) -> None:
@@ -205,13 +210,15 @@ class Flow:
 
     def _store(self, name: str, target: tree.Expression, index: int, frame: _Frame) -> None:
         space = self._spaces[name]
-        if space == "storage" and index & (VARIES | BY_ID) and not index & BOUNDED and not self._state.guards:
-            self._report("unguarded-write", target.start, f"{name} is written at an index that no condition bounds")
+        self._check_guard(name, target.start, index)
         if space == "workgroup":
-            self._written.add(name)
-            branch = self._state.branches[-1] if self._state.branches else -1
-            text = self._index_text(target)
-            self._pending.setdefault(name, []).append(_Write(text, bool(index & VARIES), branch))
+            self._memory.write(name, target, bool(index & VARIES), self._state.passes)
+
+    def _check_guard(self, name: str, start: int, index: int) -> None:
+        """A store by each invocation to a place of its own, in an array that knows no length."""
+        is_open = name in self._endless and index & VARIES and index & BY_ID and not index & BOUNDED
+        if is_open and not self._state.guards:
+            self._report("unguarded-write", start, f"{name} is written at an index that no condition bounds")
 
     # expressions
 
@@ -240,6 +247,14 @@ class Flow:
                 return self._load(name, node, 0, frame) if name else self._value(node.operand, frame)
             case tree.Unary(operand=operand):
                 return self._value(operand, frame) & ~BOUNDED
+            case tree.Binary(operator="&&" | "||", left=left, right=right):
+                flags = self._value(left, frame)
+                if not flags & VARIES:
+                    return (flags | self._value(right, frame)) & ~BOUNDED
+                self._enter(left.start)  # only some look at the right side
+                flags |= self._value(right, frame)
+                self._leave()
+                return flags & ~BOUNDED
             case tree.Binary(operator=sign, left=left, right=right):
                 flags = (self._value(left, frame) | self._value(right, frame)) & ~BOUNDED
                 return flags | BOUNDED if sign in ("%", "&") else flags
@@ -263,7 +278,7 @@ class Flow:
             return self._function(self._module.functions[name], flags, cells, left=frame.left)
         if name in _BARRIERS or name.startswith(_COLLECTIVE):
             if name in _BARRIERS:
-                self._pending.clear()
+                self._memory.barrier()
             if self._is_divergent(frame):
                 self._report(
                     "non-uniform-barrier",
@@ -292,48 +307,32 @@ class Flow:
         if not variable:
             return
         index = self._indices(target, frame)
+        if name != "atomicLoad":
+            self._check_guard(variable, node.start, index)
+        if self._spaces[variable] != "workgroup":
+            return
+        varies = bool(index & VARIES)
         if name == "atomicStore":
-            self._written.add(variable)
-        elif self._spaces[variable] == "workgroup":
-            self._first_read(variable, node.start)
-        is_open = self._spaces[variable] == "storage" and index & (VARIES | BY_ID) and not index & BOUNDED
-        if is_open and not self._state.guards and name != "atomicLoad":
-            self._report("unguarded-write", node.start, f"{variable} is written at an index that no condition bounds")
+            self._memory.write(variable, target, varies, self._state.passes)
+            return
+        self._read(variable, target, node.start, sums=name == "atomicLoad")
+        if name != "atomicLoad":
+            self._memory.write(variable, target, varies, self._state.passes, is_sum=True)
+
+    def _read(self, name: str, target: tree.Expression, start: int, *, sums: bool = True) -> None:
+        for rule, message in self._memory.read(name, target, self._state.passes, sums=sums):
+            self._report(rule, start, message)
 
     def _load(self, name: str, node: tree.Expression, index: int, frame: _Frame) -> int:
         space = self._spaces[name]
         if space == "workgroup":
-            self._first_read(name, node.start)
-            self._check_race(name, node, index)
+            self._read(name, node, node.start)
             return VARIES | (index & ~BOUNDED)
         if space == "private":
             return self._private.cells[name].flags | index
         if space == "storage" and name in self._writable:
             return VARIES | (index & ~BOUNDED)
         return index & ~BOUNDED
-
-    def _first_read(self, name: str, start: int) -> None:
-        if name not in self._written:
-            self._report(
-                "workgroup-read-before-write", start, f"{name} is read before any invocation has written to it"
-            )
-
-    def _check_race(self, name: str, node: tree.Expression, index: int) -> None:
-        writes = self._pending.get(name, [])
-        text = self._index_text(node)
-        if any(write.index == text and write.varies for write in writes):
-            return  # what this invocation wrote itself
-        for write in writes:
-            same_branch = write.branch in self._state.branches
-            if write.index == text and (write.branch == -1 or same_branch):
-                continue
-            if not same_branch or write.index != text:
-                self._report(
-                    "missing-barrier",
-                    node.start,
-                    f"{name} is read after a write of other invocations, with no workgroupBarrier between",
-                )
-                return
 
     def _indices(self, node: tree.Expression, frame: _Frame) -> int:
         """What is known of all indices in an access; BOUNDED if the outermost is."""
@@ -347,13 +346,6 @@ class Flow:
                     node = base
                 case _:
                     return flags
-
-    def _index_text(self, node: tree.Expression) -> str:
-        while isinstance(node, tree.Unary):
-            node = node.operand
-        variable = tree.root(node)
-        text = self._module.text[variable.end : node.end] if variable is not None else ""
-        return "".join(text.split())
 
     def _global(self, node: tree.Expression, frame: _Frame) -> str:
         """The module variable that an access ends in, near or through a pointer; empty for a local one."""
@@ -379,6 +371,14 @@ class Flow:
             cell = frame.cells.get(variable.name)
             return cell if cell is not None and cell.target else None
         return None
+
+
+def _is_endless(module: Module, kind: tree.Name) -> bool:
+    """Whether a type is, or ends in, an array without a length."""
+    if kind.name in module.structs:
+        members = module.structs[kind.name].members
+        return bool(members) and _is_endless(module, module.resolve(members[-1].type))
+    return kind.name == "array" and len(kind.arguments) == 1
 
 
 def _input_flags(module: Module, parameter: tree.Parameter) -> int:

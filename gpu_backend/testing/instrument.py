@@ -10,6 +10,7 @@ All of that is read from one uniform buffer, ``Control``, so that one compiled t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -24,7 +25,7 @@ from .source import Source
 CONTROL = "harness_control"
 _GROUP_BUILTINS = ("workgroup_id", "global_invocation_id")
 _LANE_BUILTINS = ("local_invocation_id", "local_invocation_index", "global_invocation_id")
-_SUBGROUP = ("subgroup", "quad")
+_SUBGROUP = re.compile(r"subgroup[A-Z]\w*|quad(?:Broadcast|Swap[A-Z]\w*)")
 
 
 @dataclass(frozen=True)
@@ -77,10 +78,8 @@ def instrument(source: Source, entry: str, bindings: Sequence[Binding]) -> Instr
     edits, can_guard = _length_edits(module, entry, runtime)
     id_edits, has_groups, has_lanes = _id_edits(module, module.functions[entry], entry)
     edits += id_edits
-    words = [name.name for function in module.reachable(entry) for name in module.free_names(function.name)]
-    words += [_builtin(parameter) for parameter in module.functions[entry].parameters]
-    uses_subgroups = any(word.startswith(_SUBGROUP) or "subgroup" in word for word in words)
     text = source.text.whole
+    uses_subgroups = _uses_subgroups(module, entry)
     for start, end, new in sorted(edits, reverse=True):
         text = text[:start] + new + text[end:]
     number = max((one.number for one in bindings if one.group == 0), default=-1) + 1
@@ -91,6 +90,19 @@ def instrument(source: Source, entry: str, bindings: Sequence[Binding]) -> Instr
     return Instrumented(
         made, control, runtime, has_groups and not uses_subgroups, has_lanes and not uses_subgroups, can_guard
     )
+
+
+def _uses_subgroups(module: Module, entry: str) -> bool:
+    """Whether invocations know each other by their place in a subgroup, which no order of ours changes."""
+    own = module.functions.keys() | module.globals.keys()
+    for function in module.reachable(entry):
+        if any(_SUBGROUP.fullmatch(name.name) and name.name not in own for name in module.free_names(function.name)):
+            return True
+    parameters = list(module.functions[entry].parameters)
+    for parameter in module.functions[entry].parameters:
+        struct = module.structs.get(module.resolve(parameter.type).name)
+        parameters += struct.members if struct is not None else []
+    return any("subgroup" in _builtin(parameter) for parameter in parameters)
 
 
 def _control_text(number: int, count: int) -> str:
@@ -112,7 +124,8 @@ fn harness_place(index: u32, count: u32, a: u32, b: u32) -> u32 {{
 }}
 fn harness_sum(a: u32, b: u32, count: u32) -> u32 {{
   let room = count - a;
-  return select(b - room, a + b, b < room);
+  if (b < room) {{ return a + b; }}
+  return b - room;
 }}
 fn harness_point(id: vec3<u32>, extent: vec3<u32>, a: u32, b: u32) -> vec3<u32> {{
   let index = (id.z * extent.y + id.y) * extent.x + id.x;
@@ -128,18 +141,19 @@ def _length_edits(module: Module, entry: str, names: tuple[str, ...]) -> tuple[l
     edits = []
     can_guard = True
     for function in module.reachable(entry):
-        pointers = {
-            node.name: node.value
-            for node in tree.walk(function.body)
-            if isinstance(node, tree.Declaration) and isinstance(node.value, tree.Unary) and node.value.operator == "&"
-        }
+        free = {id(name) for name in module.free_names(function.name)}
+        pointers: dict[str, list[tree.Expression]] = {}
+        for node in tree.walk(function.body):
+            if isinstance(node, tree.Declaration) and node.value is not None:
+                pointers.setdefault(node.name, []).append(node.value)
         for node in tree.walk(function.body):
             if not (isinstance(node, tree.Call) and node.function.name == "arrayLength" and node.arguments):
                 continue
             variable = tree.root(node.arguments[0])
-            if variable is not None and variable.name in pointers:
-                variable = tree.root(pointers[variable.name])
-            if variable is None or variable.name not in names:
+            if variable is not None and id(variable) not in free:
+                values = pointers.get(variable.name, [])  # of several pointers of one name, none can be told
+                variable = tree.root(values[0]) if len(values) == 1 else None
+            if variable is None or id(variable) not in free or variable.name not in names:
                 can_guard = False
                 continue
             index = names.index(variable.name)

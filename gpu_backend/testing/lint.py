@@ -37,7 +37,7 @@ def lint(module: Module, overrides: Mapping[str, Number]) -> list[Fault]:
     faults = [*_unused_bindings(module), *_host_vec3(module)]
     for entry in module.entries:
         faults += Flow(module, entry).faults
-        faults += _limits(module, entry, overrides)
+        faults += limits(module, entry, overrides)
     for function in module.functions.values():
         faults += _expressions(module, function)
     return list(dict.fromkeys(faults))
@@ -50,7 +50,8 @@ def _unused_bindings(module: Module) -> Iterator[Fault]:
             yield Fault("unused-binding", binding.declaration.start, f"no entry point uses {binding.name}")
 
 
-def _limits(module: Module, entry: str, overrides: Mapping[str, Number]) -> Iterator[Fault]:
+def limits(module: Module, entry: str, overrides: Mapping[str, Number]) -> Iterator[Fault]:
+    """What an entry point has too much, or too little, of; compilers do not look at what overrides say."""
     function = module.functions[entry]
     start = function.start
     bindings = module.bindings_of(entry)
@@ -66,6 +67,10 @@ def _limits(module: Module, entry: str, overrides: Mapping[str, Number]) -> Iter
         nbytes = _workgroup_bytes(module, entry, overrides)
     except SyntaxFault:
         return  # an override without a default: nothing can be said
+    if min(size) < 1:
+        yield Fault(
+            "default-limits", start, f"{entry} has a workgroup of {size[0]} x {size[1]} x {size[2]} invocations"
+        )
     limit = PORTABLE_LIMITS["max-compute-invocations-per-workgroup"]
     if prod(size) > limit:
         yield Fault("default-limits", start, f"{entry} has {prod(size)} invocations a workgroup; {limit} are granted")
@@ -112,8 +117,11 @@ def _expressions(module: Module, function: tree.Function) -> Iterator[Fault]:
     values = {
         node.name: node.value
         for node in tree.walk(function.body)
-        if isinstance(node, tree.Declaration) and node.value is not None and node.kind != "var"
+        if isinstance(node, tree.Declaration) and node.value is not None
     }
+    for node in tree.walk(function.body):
+        if isinstance(node, tree.Assignment) and (changed := tree.root(node.target)) is not None:
+            values.pop(changed.name, None)
     loops = [node for node in tree.walk(function.body) if isinstance(node, tree.Loop)]
     in_loops = {id(node) for loop in loops for node in tree.walk(loop.body)}
     for node in tree.walk(function.body):
@@ -137,6 +145,8 @@ def _expressions(module: Module, function: tree.Function) -> Iterator[Fault]:
 
 def _adds_to(module: Module, target: tree.Expression, value: tree.Expression) -> bool:
     """Whether ``value`` is ``target`` plus something."""
+    if isinstance(value, tree.Call) and value.function.name == "fma" and value.arguments:
+        return _text(module, target) == _text(module, value.arguments[-1])
     if not (isinstance(value, tree.Binary) and value.operator == "+"):
         return False
     return _text(module, target) in (_text(module, value.left), _text(module, value.right))
@@ -148,6 +158,12 @@ def _is_bounded(argument: tree.Expression, values: Mapping[str, tree.Expression]
             return True
         case tree.Call(function=tree.Name(name="min" | "max"), arguments=arguments):
             return any(isinstance(one, tree.Call) and one.function.name in ("min", "max") for one in arguments)
+        case tree.Unary(operator="-", operand=operand):
+            return _is_bounded(operand, values)
+        case tree.Binary(operator="*" | "/" | "+" | "-", left=left, right=right):
+            return _is_bounded(left, values) and _is_bounded(right, values)
+        case tree.Call(function=tree.Name(name="select"), arguments=[no, yes, _]):
+            return _is_bounded(no, values) and _is_bounded(yes, values)
         case tree.Name(name=name) if name in values:
             return _is_bounded(values[name], {other: value for other, value in values.items() if other != name})
         case tree.Literal():

@@ -104,6 +104,13 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         output["wgsl"] = _describe(session.config)
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    adapter = getattr(item, "funcargs", {}).get(ADAPTER_FIXTURE)
+    if adapter is not None:
+        _skip_unless_fitting(item, adapter)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
@@ -127,7 +134,12 @@ def wgsl_adapter(request: pytest.FixtureRequest) -> Adapter:
     try:
         return runner_for(getattr(request, "param", None) or _wanted(request.config)[0]).adapter
     except DeviceError as error:
-        if _flag(request.config, "require_adapter") or os.environ.get("CI", "").lower() not in ("", "0", "false"):
+        named = request.config.getoption("--wgsl-adapter")
+        if (
+            named
+            or _flag(request.config, "require_adapter")
+            or os.environ.get("CI", "").lower() not in ("", "0", "false")
+        ):
             raise pytest.fail.Exception(f"an adapter is required: {error}", pytrace=False) from None
         raise pytest.skip.Exception(str(error)) from None
 
@@ -139,12 +151,12 @@ def run_wgsl(request: pytest.FixtureRequest, wgsl_adapter: Adapter) -> Iterator[
     from .watch import Watch
 
     node = request.node
-    _skip_unless_fitting(node, wgsl_adapter)
     marked = node.get_closest_marker("wgsl")
     settings: dict[str, Any] = dict(marked.kwargs) if marked else {}
     unknown = settings.keys() - {"sanitize", "allow", "leaks", "errors"}
-    if unknown:
-        raise pytest.UsageError(f"marker wgsl: no {', '.join(sorted(unknown))}")
+    if unknown or (marked and marked.args):
+        wrong = f"no {', '.join(sorted(unknown))}" if unknown else f"{marked.args} needs a name" if marked else ""
+        pytest.fail(f"marker wgsl: {wrong}; there are sanitize, allow, leaks, errors", pytrace=False)
     sanitize = settings.get("sanitize", _sanitizes(request.config))
     watch: Watch = Watch(wgsl_adapter)
     is_measured = _flag(request.config, "bench")
@@ -203,7 +215,8 @@ def _wanted(config: pytest.Config) -> list[str]:
     from ..device import requested
 
     default = "" if requested() == "host" else requested()
-    return list(config.getoption("--wgsl-adapter") or config.getini("wgsl_adapter") or [default])
+    wanted = list(config.getoption("--wgsl-adapter") or config.getini("wgsl_adapter") or [default])
+    return ["all"] if "all" in wanted else wanted
 
 
 def _flag(config: pytest.Config, name: str) -> bool:

@@ -14,10 +14,11 @@ import numpy.typing as npt
 
 from ..adapter import Adapter
 from ..errors import DeviceError, ShaderError
-from ..syntax.layout import LayoutError, check_names
+from ..syntax.layout import Layout, LayoutError, check_names
 from ..syntax.module import Binding, Number
 from ..syntax.tokens import SyntaxFault
 from .instrument import Instrumented, instrument
+from .lint import limits
 from .runner import Bench, Program, Runner, runner_for
 from .sanitizer import CHECKS, Circumstances, Contents, Sanitizer, SanitizerError
 from .slot import Slot, input_slot, output_slot
@@ -160,12 +161,11 @@ class Dispatch:
             name = getattr(extent, "name", "")
             if name not in module.overrides:
                 continue
-            own = module.workgroup_size(self.entry, self.overrides)
             value = int(module.evaluate(extent, self.overrides))
             other = value // 2 if value % 2 == 0 else 2 * value
-            if prod(own) // value * other > 256:
-                continue
             overrides = {**self.overrides, name: other}
+            if list(limits(module, self.entry, overrides)):
+                continue
             size = module.workgroup_size(self.entry, overrides)
             return [(f"{name} = {other} instead of {value}", overrides, grid_of(self.size, self.grid, size))]
         return []
@@ -220,7 +220,7 @@ def run_wgsl(
     Floats are rounded to the type of the shader, whole numbers have to fit it. ShaderError, LayoutError, DeviceError
     and SanitizerError say what is wrong.
     """
-    allowed = tuple(allow)
+    allowed = names_of(allow)
     unknown = [name for name in allowed if name not in CHECKS]
     if unknown:
         raise ValueError(f"allow: no check {', '.join(unknown)}; there are {', '.join(CHECKS)}")
@@ -247,7 +247,7 @@ def prepare(
 ) -> Dispatch:
     """A dispatch with its arguments checked; ``run_wgsl`` says what they are."""
     runner = runner_for(adapter)
-    missing = [feature for feature in features if feature not in runner.features]
+    missing = [feature for feature in names_of(features) if feature not in runner.features]
     if missing:
         raise DeviceError(f"{runner.adapter.name} has no {', '.join(missing)}")
     if isinstance(source, Source):
@@ -256,7 +256,7 @@ def prepare(
         shader = load(source, prelude=prelude, aliases=aliases, libraries=libraries, folder=folder)
     runner.module(shader)  # what the compiler has to say comes before what follows from the tree
     point = shader.entry(entry)
-    own = dict(overrides or {})
+    own = {name: _override(name, value) for name, value in (overrides or {}).items()}
     unknown = [name for name in own if name not in shader.module.overrides]
     if unknown:
         raise ShaderError(
@@ -267,7 +267,9 @@ def prepare(
         workgroup_size = shader.module.workgroup_size(point, own)
     except SyntaxFault as fault:
         raise shader.fault(str(fault), fault.start) from None
-    extents = None if size is None else tuple(int(one) for one in ((size,) if isinstance(size, int) else size))
+    extents = None if size is None else _extents("size", size)
+    for excess in limits(shader.module, point, own):
+        raise shader.fault(excess.message, excess.start)
     groups = grid_of(extents, workgroups, workgroup_size)
     for binding in bindings:
         if binding.space not in ("storage", "uniform"):
@@ -295,19 +297,40 @@ def grid_of(size: tuple[int, ...] | None, workgroups: Groups | None, workgroup_s
         counts: Sequence[int] = [-(-extent // width) for extent, width in zip(size, workgroup_size, strict=False)]
     else:
         made = workgroups(workgroup_size) if callable(workgroups) else workgroups
-        counts = (made,) if isinstance(made, int | np.integer) else tuple(made or ())
+        counts = _extents("workgroups", made)
     x, y, z = ([int(count) for count in counts] + [1, 1, 1])[:3]
     if min(x, y, z) < 1:
-        raise ValueError(f"a grid of {x} x {y} x {z} workgroups runs nothing")
+        named = f"size={size}" if size is not None else "workgroups"
+        raise ValueError(f"{named}: a grid of {x} x {y} x {z} workgroups runs nothing")
     if max(x, y, z) > MAX_GROUPS:
         raise DeviceError(f"a grid of {x} x {y} x {z} workgroups: an axis holds at most {MAX_GROUPS}")
     return x, y, z
 
 
+def _extents(name: str, given: Any) -> tuple[int, ...]:
+    """One to three whole numbers; ValueError names what was given."""
+    listed = tuple(given) if isinstance(given, tuple | list | np.ndarray) and np.ndim(given) else (given,)
+    if not 1 <= len(listed) <= 3 or not all(isinstance(one, int | np.integer) for one in listed):
+        raise ValueError(f"{name} is one to three whole numbers, not {given!r}")
+    return tuple(int(one) for one in listed)
+
+
+def _override(name: str, value: Any) -> Number:
+    plain = value.item() if isinstance(value, np.generic) else value
+    if not isinstance(plain, bool | int | float):
+        raise LayoutError(f"override {name} is a number or a bool, not {type(value).__name__}")
+    return plain
+
+
+def names_of(given: Iterable[str]) -> tuple[str, ...]:
+    """Names, or one by itself."""
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
 def _asked(outputs: Mapping[str, Any] | Iterable[str] | None) -> dict[str, Any]:
     if outputs is None:
         return {}
-    return dict(outputs) if isinstance(outputs, Mapping) else dict.fromkeys(outputs)
+    return dict(outputs) if isinstance(outputs, Mapping) else dict.fromkeys(names_of(outputs))
 
 
 def _slots(
@@ -326,6 +349,8 @@ def _slots(
         if binding.name in outputs and not binding.writable:
             raise LayoutError(f"{binding.name} is an output, but the shader declares it read-only")
         asked = outputs.get(binding.name)
+        if binding.name in inputs and asked is not None:
+            raise LayoutError(f"{binding.name} has a content in inputs; in outputs it takes no other: pass None")
         if binding.name in inputs:
             slots.append(input_slot(binding, layout, inputs[binding.name], is_output=binding.name in outputs))
         elif _is_content(asked) or (layout.tail is None and isinstance(asked, np.generic)):
@@ -342,6 +367,16 @@ def _is_content(asked: Any) -> bool:
     return isinstance(asked, np.ndarray)
 
 
+def _is_by_name(params: Any, uniform: Binding, layout: Layout) -> bool:
+    """Whether the only uniform is given by its name: a struct may have a member of that name."""
+    if not isinstance(params, Mapping) or set(params) != {uniform.name}:
+        return False
+    value = params[uniform.name]
+    return (
+        not layout.is_struct or isinstance(value, Mapping) or getattr(value, "dtype", np.dtype("u4")).names is not None
+    )
+
+
 def _uniforms(
     shader: Source, bindings: Sequence[Binding], overrides: Mapping[str, Number], params: Any
 ) -> dict[str, Memory]:
@@ -353,7 +388,7 @@ def _uniforms(
     if params is None:
         raise LayoutError(f"{shader.label}: params are missing for {', '.join(one.name for one in uniforms)}")
     by_name = {uniforms[0].name: params}
-    if len(uniforms) > 1 or (isinstance(params, Mapping) and set(params) == {uniforms[0].name}):
+    if len(uniforms) > 1 or _is_by_name(params, uniforms[0], shader.layout(uniforms[0], overrides)):
         if not isinstance(params, Mapping):
             raise LayoutError(f"{shader.label}: there are several uniforms; pass params by their names")
         by_name = dict(params)

@@ -105,7 +105,7 @@ class Runner:
             pipeline = self.gpu.create_compute_pipeline(
                 label=f"{source.label}.{entry}",
                 layout=layout,
-                compute={"module": module, "entry_point": entry, "constants": overrides},
+                compute={"module": module, "entry_point": entry, "constants": source.module.override_keys(overrides)},
             )
             return Program(pipeline, tuple(groups))
 

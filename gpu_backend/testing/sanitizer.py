@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from .closeness import first_indices
 from .instrument import Order
-from .slot import Slot, bits, is_poison
+from .slot import POISONS, Slot, bits, is_poison
 
 CHECKS = (
     "unwritten",
@@ -68,7 +68,7 @@ PLAIN = Order()
 
 @dataclass(frozen=True)
 class Circumstances:
-    """Under what a run takes place. ``poison`` and ``guard`` are 0 or 1; ``variant`` is another workgroup size."""
+    """Under what a run takes place. ``poison`` and ``guard`` choose one of four, ``variant`` another workgroup size."""
 
     order: Order = PLAIN
     poison: int = 0
@@ -106,8 +106,8 @@ class Sanitizer:
         """Compare ``first``, the content of every buffer after a run under plain circumstances, with other runs."""
         self._check_inputs(first)
         self._check_guards(first, Circumstances())
-        other = self._under(Circumstances(poison=1, guard=1))
-        self._check_second(first, other)
+        for choice in range(1, len(POISONS)):
+            self._check_other(first, self._under(Circumstances(poison=choice, guard=choice)), choice)
         for name, what, order in self._orders():
             if name not in self._allowed:
                 again = self._under(Circumstances(order=order))
@@ -128,7 +128,8 @@ class Sanitizer:
 
     def _under(self, circumstances: Circumstances) -> Contents:
         contents = self._run(circumstances)
-        self._check_guards(contents, circumstances)
+        if not circumstances.variant:  # another size may have another number of results
+            self._check_guards(contents, circumstances)
         return contents
 
     def _report(self, check: str, binding: str, message: str) -> None:
@@ -166,8 +167,8 @@ class Sanitizer:
                         "name it in outputs if the shader is to change it",
                     )
 
-    def _check_second(self, first: Contents, other: Contents) -> None:
-        """The second run had another poison and other guards; what differs is looked into by further runs."""
+    def _check_other(self, first: Contents, other: Contents, choice: int) -> None:
+        """``other`` had another poison and other guards; what differs is looked into by further runs."""
         for slot in self._slots:
             if not slot.is_output:
                 continue
@@ -175,8 +176,8 @@ class Sanitizer:
             for (path, one), (_, two) in pairs:
                 unwritten = np.zeros(one.shape, bool)
                 if slot.initial is None:
-                    unwritten = is_poison(one, 0) & is_poison(two, 1)
-                if unwritten.any():
+                    unwritten = is_poison(one, 0) & is_poison(two, choice)
+                if unwritten.any() and choice == 1:
                     count = int(unwritten.sum())
                     self._report(
                         "unwritten",
@@ -185,16 +186,16 @@ class Sanitizer:
                     )
                 differs = (bits(one) != bits(two)) & ~unwritten
                 if differs.any():
-                    self._explain(slot, path, differs, first)
+                    self._explain(slot, path, differs, first, choice)
 
-    def _explain(self, slot: Slot, path: str, differs: npt.NDArray[Any], first: Contents) -> None:
+    def _explain(self, slot: Slot, path: str, differs: npt.NDArray[Any], first: Contents, choice: int) -> None:
         where = f"at {first_indices(differs)}"
         causes: list[Finding] = []
-        if self._differs(slot, first, self._under(Circumstances(poison=1))):
+        if self._differs(slot, first, self._under(Circumstances(poison=choice)), choice):
             message = f"{path} depends on what the outputs held before (read before written), {where}"
             causes.append(Finding("stale", slot.name, message))
         for other in self._slots:
-            if self._differs(slot, first, self._under(Circumstances(guard={other.name: 1}))):
+            if self._differs(slot, first, self._under(Circumstances(guard={other.name: choice})), 0):
                 message = f"{path} depends on what lies behind the end of {other.name} (shape {other.shape}), {where}"
                 causes.append(Finding("read_past_end", slot.name, message))
         # Without any change the result must be the same; if it is not, or no change explains it, that is the finding.
@@ -207,10 +208,10 @@ class Sanitizer:
             self._report(cause.check, cause.binding, cause.message)
 
     @staticmethod
-    def _differs(slot: Slot, one: Contents, two: Contents) -> bool:
+    def _differs(slot: Slot, one: Contents, two: Contents, poison: int = 0) -> bool:
         pairs = zip(slot.leaves(one[slot.name]), slot.leaves(two[slot.name]), strict=True)
         return any(
-            bool(((bits(a) != bits(b)) & ~(is_poison(a, 0) & is_poison(b, 1))).any()) for (_, a), (_, b) in pairs
+            bool(((bits(a) != bits(b)) & ~(is_poison(a, 0) & is_poison(b, poison))).any()) for (_, a), (_, b) in pairs
         )
 
     def _compare(self, check: str, first: Contents, again: Contents, message: str, *, all_bits: bool) -> None:
@@ -222,8 +223,9 @@ class Sanitizer:
                 if not all_bits and one.dtype.kind == "f":
                     a, b = one.astype(np.float64), two.astype(np.float64)
                     finite = np.abs(a[np.isfinite(a)])
-                    atol = _RTOL * (float(finite.max()) if finite.size else 0.0)
-                    differs &= ~np.isclose(a, b, rtol=_RTOL, atol=atol, equal_nan=True)
+                    rtol = max(_RTOL, 4 * float(np.finfo(one.dtype).eps))
+                    atol = rtol * (float(finite.max()) if finite.size else 0.0)
+                    differs &= ~np.isclose(a, b, rtol=rtol, atol=atol, equal_nan=True)
                 if differs.any():
                     index = tuple(int(i) for i in np.argwhere(differs)[0])
                     text = f"{path} {message}: {one[index]!s} and {two[index]!s} at {first_indices(differs)}"

@@ -16,11 +16,12 @@ from ..syntax.module import Binding
 Memory = npt.NDArray[np.uint8]
 HostArray = npt.NDArray[Any]
 
-# Words whose halves are equal, so that they read the same as 16 bits. A NaN in f32 and f16, then a number: what is
-# computed from them differs, so that it is not taken for something never written.
-POISONS = (0x7FD17FD1, 0x4A5B4A5B)
-OUTPUT_GUARDS = (0x7FD97FD9, 0x7FE37FE3)
-INPUT_GUARDS = (0x7FC57FC5, 0x3C973C97)
+# Words whose halves are equal, so that they read the same as 16 bits. A NaN in f32 and f16, a large number, zero, and a
+# number far below it: whatever is computed from what was there, a minimum or a maximum too, one of them shows it.
+POISONS = (0x7FD17FD1, 0x4A5B4A5B, 0, 0xCA5BCA5B)
+OUTPUT_GUARDS = (0x7FD97FD9, 0x4A634A63, 0x00070007, 0xCA63CA63)
+INPUT_GUARDS = (0x7FC57FC5, 0x4A474A47, 0, 0xCA47CA47)
+GUARD_NBYTES = 65536
 
 
 @dataclass
@@ -52,12 +53,12 @@ class Slot:
 
     def size(self, has_guard: bool) -> int:
         """The size of the buffer, with or without a guard."""
-        guard = min(max(1024, self.nbytes), 65536) if has_guard else 0
+        guard = GUARD_NBYTES if has_guard else 0
         smallest = self.layout.size + (self.layout.tail.size if self.layout.tail else 0)
         return -(-max(self.nbytes + guard, smallest) // self.unit) * self.unit
 
     def content(self, size: int, poison: int = 0, guard: int = 0) -> Memory:
-        """The bytes of the buffer before a run; 0 or 1 chooses the poison of an output, and the guard."""
+        """The bytes of the buffer before a run; a number chooses the poison of an output, and the guard."""
         word = (OUTPUT_GUARDS if self.binding.writable else INPUT_GUARDS)[guard]
         memory = _pattern(word, size)
         if self.initial is not None:
@@ -79,6 +80,8 @@ class Slot:
         values = _unpack_tail(tail, memory[self.layout.size : self.nbytes], self.shape)
         if not self.layout.is_struct:
             return values
+        if not self.layout.fields:
+            return {self.layout.tail_name: values}
         prefix = self.layout.unpack(memory[: self.layout.size])
         return {**{name: prefix[name] for name in prefix.dtype.names or ()}, self.layout.tail_name: values}
 
@@ -108,13 +111,17 @@ def input_slot(binding: Binding, layout: Layout, value: Any, *, is_output: bool)
             raise LayoutError(f"{binding.name}: {layout.written} takes a dict, not {type(value).__name__}")
         check_names(value, [*(field.name for field in layout.fields), layout.tail_name], binding.name)
         head = {field.name: value[field.name] for field in layout.fields}
-        prefix = layout.pack(head, binding.name)
+        prefix = layout.pack(head, binding.name) if layout.fields else prefix
         value = value[layout.tail_name]
     if tail.is_struct:
         elements: Any = value if isinstance(value, Mapping | list) else np.asarray(value)
-        count = _struct_count(elements)
+        shape = (
+            elements.shape if isinstance(elements, np.ndarray) else (_struct_count(elements, binding.name), *tail.shape)
+        )
+        count = _count(tail, shape, binding.name)
+        if isinstance(elements, np.ndarray):
+            elements = elements.reshape(count, *tail.shape)
         memory = sized(tail, count).pack(elements, binding.name)
-        shape: tuple[int, ...] = elements.shape if isinstance(elements, np.ndarray) else (count,)
     else:
         elements = convert(value, tail.element, binding.name)
         shape = elements.shape
@@ -137,11 +144,12 @@ def output_slot(binding: Binding, layout: Layout, asked: Any) -> Slot:
     if layout.is_struct:
         if not isinstance(asked, Mapping):
             raise LayoutError(f"{binding.name}: {layout.written} takes a dict with {layout.tail_name}, a shape")
+        check_names(asked, [layout.tail_name], binding.name)  # what stands before the array is written, too
         asked = asked[layout.tail_name]
     if asked is None:
         raise LayoutError(f"{binding.name}: {layout.written} has no length of its own; pass a shape")
     shape = _shape(asked, binding.name)
-    count = prod(shape) if tail.is_struct else _count(tail, shape, binding.name)
+    count = _count(tail, shape, binding.name)
     nbytes = prod(shape) * tail.element.itemsize if tail.is_flat else count * tail.size
     return Slot(binding, layout, None, True, shape, count, layout.size + nbytes)
 
@@ -160,15 +168,19 @@ def _count(tail: Layout, shape: tuple[int, ...], where: str) -> int:
     """How many elements an array of numbers of this shape takes."""
     if tail.is_flat:  # the last vector may be filled in part
         return -(-prod(shape) // prod(tail.shape))
-    if shape[len(shape) - len(tail.shape) :] != tail.shape:
+    if tail.shape and shape[len(shape) - len(tail.shape) :] != tail.shape:
         raise LayoutError(f"{where}: an array of {tail.written} has a shape that ends in {tail.shape}, not {shape}")
     return prod(shape[: len(shape) - len(tail.shape)])
 
 
-def _struct_count(elements: Any) -> int:
-    if isinstance(elements, Mapping):
-        return len(next(iter(elements.values()))) if elements else 0
-    return elements.size if isinstance(elements, np.ndarray) else len(elements)
+def _struct_count(elements: Mapping[str, Any] | list[Any], where: str) -> int:
+    if not isinstance(elements, Mapping):
+        return len(elements)
+    for name, values in elements.items():
+        if not np.shape(values):
+            raise LayoutError(f"{where}.{name}: an array of structs takes one value for each, not {values!r}")
+        return len(values)
+    return 0
 
 
 def _unpack_tail(tail: Layout, memory: Memory, shape: tuple[int, ...]) -> HostArray:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from ..errors import ShaderError
+from ..syntax import tree
 from ..syntax.layout import Layout, layout_of
 from ..syntax.module import Binding, Module, Number
+from ..syntax.parser import parse
 from ..syntax.text import Text, concatenate
 from ..syntax.text import libraries as used_libraries
 from ..syntax.tokens import SyntaxFault
@@ -76,8 +77,10 @@ def load(
         body = source
     front = "".join(f"alias {name} = {kind};\n" for name, kind in (aliases or {}).items()) + prelude
     parts = [("prelude", front)] if front else []
+    if isinstance(libraries, str):
+        raise TypeError("libraries is a list of files or texts, not one text")
     for number, library in enumerate(libraries):
-        if isinstance(library, Path) or "\n" not in library:
+        if isinstance(library, Path) or library.rstrip().endswith(".wgsl"):
             found = _find(Path(library), folder)
             parts.append((found.name, found.read_text(encoding="utf-8")))
         else:
@@ -103,9 +106,18 @@ def _find(path: Path, folder: Path | None) -> Path:
 
 def _enables_first(parts: list[tuple[str, str]]) -> list[tuple[str, str]]:
     """Directives have to stand in front of all declarations: those of later parts are moved there."""
-    directive = re.compile(r"^[ \t]*(?:enable|requires|diagnostic)\b[^;\n]*;", re.MULTILINE)
-    moved = [match[0].strip() for _, part in parts[1:] for match in directive.finditer(part)]
-    if not moved:
+    moved: list[str] = []
+    rest: list[tuple[str, str]] = []
+    for name, part in parts:
+        try:
+            nodes = parse(part)
+        except SyntaxFault:  # the compiler has better words for it
+            nodes = []
+        for node in reversed(nodes):
+            if isinstance(node, tree.Directive) and node.kind != "const_assert":
+                moved.append(part[node.start : node.end])
+                part = part[: node.start] + " " * (node.end - node.start) + part[node.end :]
+        rest.append((name, part))
+    if len(parts) < 2 or not moved:
         return parts
-    rest = [(name, directive.sub("", part)) for name, part in parts[1:]]
-    return [("directives", "\n".join(dict.fromkeys(moved)) + "\n"), parts[0], *rest]
+    return [("directives", "\n".join(dict.fromkeys(reversed(moved))) + "\n"), *rest]
