@@ -301,7 +301,7 @@ def test_what_is_no_wgsl_is_told_by_the_compilers() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "alias a = b; alias b = a;@group(0) @binding(0) var<storage> x: a; @compute @workgroup_size(1) fn m() {_ = x;}",
+        "alias a = b; alias b = a; @group(0) @binding(0) var<storage> x: a; @compute @workgroup_size(1) fn m() {_=x;}",
         "const A = B; const B = A; @compute @workgroup_size(A) fn main() {}",
         "@compute fn main() {}",
         "@compute @workgroup_size() fn main() {}",

@@ -18,6 +18,7 @@ from .run import Arguments, Dispatch, names_of, prepare
 from .runner import runner_for
 from .source import Source, load
 
+_ENABLES_F16 = re.compile(r"^\s*enable\b[^;]*\bf16\b", re.MULTILINE)
 _ALLOWED_HERE = re.compile(r"//\s*wgsl-allow:\s*([\w\-, ]+)")
 
 
@@ -80,13 +81,16 @@ def check_wgsl(
     if compilers.tint_is_missing():
         found.skipped["tint"] = compilers.tint_is_missing()
     complaints = compilers.naga_text(shader, chosen)
-    if complaints:  # the rules are for texts that mean something
+    lacks_f16 = "shader-f16" not in chosen.features and _ENABLES_F16.search(shader.text.whole) is not None
+    if complaints and not lacks_f16:  # the rules are for texts that mean something
         complaints += compilers.tint(shader, [], values)
     else:
         try:
             _check_overrides(shader, values)
             entries = shader.module.entries
-            complaints = compilers.naga(shader, entries, values, chosen) + compilers.tint(shader, entries, values)
+            if not complaints:
+                complaints = compilers.naga(shader, entries, values, chosen)
+            complaints += compilers.tint(shader, entries, values)
             faults = lint(shader.module, values)
             told += [(fault.rule, shader.module.line(fault.start), fault.message, "rules") for fault in faults]
             told += _races(shader, values, example, found)

@@ -98,8 +98,8 @@ class Sanitizer:
         self._groups, self._lanes = groups, lanes
         self._variants = variants
         self._allowed = frozenset(allow)
-        if "repeat" in self._allowed:  # what differs from run to run has no order to be compared under
-            self._allowed |= {"group_order", "lane_order"}
+        if "repeat" in self._allowed:  # what differs from run to run says nothing when other things change
+            self._allowed |= {"group_order", "lane_order", "stale", "read_past_end"}
         self.findings: list[Finding] = []
 
     def examine(self, first: Contents) -> None:
