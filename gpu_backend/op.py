@@ -112,6 +112,7 @@ class Op:
                 return self._run_backward_through_host(dy, saved, needs)
             upstream = dy.host()
             with np.errstate(all="ignore"):
+                # there is one: run_backward has looked
                 made = self.host_backward(upstream, _to_host(saved), needs)  # type: ignore[misc]
             return tuple(
                 None if dx is None else dy if dx is upstream else _from_host(device, dx, dy.dtype, f"d {self.name}")

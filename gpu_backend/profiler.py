@@ -378,18 +378,19 @@ class _ProfilingEncoding(PublicEncoding):
             usage = self._usage
             self._fence = self._gpu.create_buffer(size=16, usage=usage.MAP_READ | usage.COPY_DST)
         for part in parts:
-            for index, call in enumerate(part.calls if isinstance(part, Pass) else ()):
+            if isinstance(part, Transfer):
+                encoder = self._gpu.create_command_encoder(label=label)
+                encoder.copy_buffer_to_buffer(part.source, 0, part.target, part.offset, part.nbytes)
+                self._gpu.queue.submit([encoder.finish()])
+                continue
+            for index, call in enumerate(part.calls):
                 encoder = self._gpu.create_command_encoder(label=label)
                 self._encode_call(encoder, call, None)
                 self._wait()
                 start = time.perf_counter()
                 self._gpu.queue.submit([encoder.finish()])
                 self._wait()
-                self._tell(part, index, call, start, time.perf_counter() - start)  # type: ignore[arg-type]
-            if isinstance(part, Transfer):
-                encoder = self._gpu.create_command_encoder(label=label)
-                encoder.copy_buffer_to_buffer(part.source, 0, part.target, part.offset, part.nbytes)
-                self._gpu.queue.submit([encoder.finish()])
+                self._tell(part, index, call, start, time.perf_counter() - start)
         return self._gpu.create_command_encoder(label=label).finish(label=label)
 
     def _wait(self) -> None:

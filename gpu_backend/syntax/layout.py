@@ -197,15 +197,10 @@ def _fill(memory: HostArray, layout: Layout, value: Any, where: str) -> None:
         places: tuple[Any, ...] = (..., *(slice(extent) for extent in layout.shape))
         target = memory[places] if layout.shape else memory
         elements = convert(value, layout.element, where)
-        try:
-            is_flat = elements.ndim <= 1 or target.ndim <= 1  # a matrix is not taken for its transpose
-            target[...] = elements.reshape(target.shape) if is_flat and elements.size == target.size else elements
-            if elements.ndim < target.ndim and elements.size != target.size:
-                raise ValueError
-        except ValueError:
-            raise LayoutError(
-                f"{where}: {layout.written} takes an array of {target.shape}, not of {elements.shape}"
-            ) from None
+        is_list = elements.ndim <= 1 or target.ndim <= 1  # a matrix is not taken for its transpose
+        if elements.shape != target.shape and not (is_list and elements.size == target.size):
+            raise LayoutError(f"{where}: {layout.written} takes an array of {target.shape}, not of {elements.shape}")
+        target[...] = elements.reshape(target.shape)
         return
     if isinstance(value, np.ndarray | np.void) and value.dtype.names:
         _compare_offsets(layout, value.dtype, where)

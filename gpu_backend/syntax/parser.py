@@ -154,11 +154,17 @@ class _Parser:
     def _block(self) -> Block:
         self._attributes()
         start = self._expect("{").start
-        statements: list[Statement] = []
-        while not self._accept("}"):
-            if not self._accept(";"):
-                statements.append(self._statement())
+        statements = self._statements("}")
+        self._expect("}")
         return Block(start, self._last_end, statements)
+
+    def _statements(self, *ends: str) -> list[Statement]:
+        """Statements up to one of the words ``ends``, which is left."""
+        found: list[Statement] = []
+        while self._next.text not in ends:
+            if not self._accept(";"):
+                found.append(self._statement())
+        return found
 
     def _statement(self) -> Statement:
         start = self._next.start
@@ -179,15 +185,13 @@ class _Parser:
                 return tree.Loop(start, self._last_end, None, condition, None, body)
             case "loop":
                 self._take()
-                body = self._block()
-                update = None
-                if body.statements and isinstance(body.statements[-1], tree.Loop) and body.statements[-1].start == -1:
-                    update = body.statements.pop().body  # type: ignore[union-attr]
+                self._attributes()
+                opening = self._expect("{").start
+                statements = self._statements("continuing", "}")
+                update = self._block() if self._accept("continuing") else None
+                self._expect("}")
+                body = Block(opening, self._last_end, statements)
                 return tree.Loop(start, self._last_end, None, None, update, body)
-            case "continuing":
-                self._take()
-                body = self._block()
-                return tree.Loop(-1, self._last_end, None, None, None, body)  # taken apart by ``loop``, above
             case "return":
                 self._take()
                 value = None if self._is_next(";") else self._expression()

@@ -134,12 +134,9 @@ def wgsl_adapter(request: pytest.FixtureRequest) -> Adapter:
     try:
         return runner_for(getattr(request, "param", None) or _wanted(request.config)[0]).adapter
     except DeviceError as error:
-        named = request.config.getoption("--wgsl-adapter")
-        if (
-            named
-            or _flag(request.config, "require_adapter")
-            or os.environ.get("CI", "").lower() not in ("", "0", "false")
-        ):
+        is_named = bool(request.config.getoption("--wgsl-adapter"))
+        is_ci = os.environ.get("CI", "").lower() not in ("", "0", "false")
+        if is_named or is_ci or _flag(request.config, "require_adapter"):
             raise pytest.fail.Exception(f"an adapter is required: {error}", pytrace=False) from None
         raise pytest.skip.Exception(str(error)) from None
 
@@ -153,10 +150,11 @@ def run_wgsl(request: pytest.FixtureRequest, wgsl_adapter: Adapter) -> Iterator[
     node = request.node
     marked = node.get_closest_marker("wgsl")
     settings: dict[str, Any] = dict(marked.kwargs) if marked else {}
-    unknown = settings.keys() - {"sanitize", "allow", "leaks", "errors"}
-    if unknown or (marked and marked.args):
-        wrong = f"no {', '.join(sorted(unknown))}" if unknown else f"{marked.args} needs a name" if marked else ""
-        pytest.fail(f"marker wgsl: {wrong}; there are sanitize, allow, leaks, errors", pytrace=False)
+    wrong = [f"no {name}" for name in sorted(settings.keys() - {"sanitize", "allow", "leaks", "errors"})]
+    if marked and marked.args:
+        wrong.append(f"{marked.args} needs a name")
+    if wrong:
+        pytest.fail(f"marker wgsl: {', '.join(wrong)}; there are sanitize, allow, leaks, errors", pytrace=False)
     sanitize = settings.get("sanitize", _sanitizes(request.config))
     watch: Watch = Watch(wgsl_adapter)
     is_measured = _flag(request.config, "bench")
@@ -250,8 +248,10 @@ def _describe(config: pytest.Config) -> list[str]:
         return ["wgsl: no adapter"]
     limits = {name: PORTABLE_LIMITS[name] for name in PORTABLE_LIMITS if "workgroup-s" in name or "invocations" in name}
     told = ", ".join(f"{name.removeprefix('max-compute-')} {value}" for name, value in limits.items())
-    features = {adapter.name: ", ".join(sorted(_FEATURES & adapter.features)) for adapter in found}
-    lines = [f"wgsl: {adapter.summary}; features: {features[adapter.name] or 'none'}" for adapter in found]
+    lines = [
+        f"wgsl: {adapter.summary}; features: {', '.join(sorted(_FEATURES & adapter.features)) or 'none'}"
+        for adapter in found
+    ]
     return [*lines, f"wgsl: limits {told}; sanitizer {'on' if _sanitizes(config) else 'off'}"]
 
 
