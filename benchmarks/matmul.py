@@ -5,7 +5,7 @@
 Each row is the best and the median of several rounds; a round runs every candidate once, so that a noisy minute hurts
 all alike. The kernel of wgsl/matmul.wgsl is chosen by these figures: its 8 x 8 block is written out as four 4 x 4
 matrices, since compilers keep those in registers and arrays often not. The second table measures the two ways to read
-a transposed right operand, which set ROWS_WORTH_A_TRANSPOSED_COPY in gpu_backend/ops/matmul.py.
+a transposed right operand, which set ROWS_WORTH_A_TRANSPOSED_COPY in gpu_backend.ops.linear_algebra.py.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def report_transposed(device: GPUDevice) -> None:
     print("\nx (rows, 512) times w (512, 512) transposed, best ms")
     print(f"  {'rows':>5} {'down the columns':>17} {'transposed copy':>16}")
     w = gb.array(np.random.default_rng(0).standard_normal((512, 512)).astype(np.float32), device=device)
-    module: Any = importlib.import_module("gpu_backend.ops.matmul")
+    module: Any = importlib.import_module("gpu_backend.ops.linear_algebra")
     for rows in (8, 16, 32, 64, 128, 256):
         x = gb.array(np.ones((rows, 512), np.float32), device=device)
 

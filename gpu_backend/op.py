@@ -4,9 +4,9 @@ How to add one
 --------------
 1. ``wgsl/``: a pair of functions in ``lib/scalar.wgsl`` or ``binary.wgsl``, or a file with the entry points.
 2. ``gpu_backend/ops/<family>.py``: a line (elementwise) or a block of functions and ``name = Op(...)``; the name goes
-   into ``OPS`` in ``gpu_backend/ops/__init__.py``.
-3. ``autodiff/functional.py``: one line.
-4. ``tests/op_table.py``: one row.
+   into ``__all__`` of the file, which makes it one of ``OPS``.
+3. ``autodiff/functional/<family>.py``: one line.
+4. ``gpu_backend/op_table/<family>.py``: one row.
 
 The block holds, with the attributes of the op as keyword arguments:
 

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 from compiled_helpers import Pair, batches, same
-from op_table import TABLE, Row, Sample
 
 import autodiff as ad
 import autodiff.functional as F
@@ -20,6 +19,7 @@ import gpu_backend as gb
 from autodiff import CaptureError, CaptureWarning, nn, optim
 from autodiff.tensor import apply
 from gpu_backend.device import GPUDevice
+from gpu_backend.op_table import TABLE, Row, Sample
 
 pytestmark = pytest.mark.usefixtures("gpu")
 

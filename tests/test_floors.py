@@ -35,7 +35,7 @@ FLOORS = [
     ["gpu_backend.op"],
     ["gpu_backend.ops"],
     ["gpu_backend.memory", "gpu_backend.profiler"],
-    ["gpu_backend.testing"],
+    ["gpu_backend.testing", "gpu_backend.op_table"],
     ["gpu_backend"],
     # The gradient line: below it no Tensor, no tape.
     ["autodiff.errors", "autodiff.freeze"],

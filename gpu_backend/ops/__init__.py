@@ -1,104 +1,22 @@
-"""The catalogue of ops. Each is called with arrays and gives an array; gradients are autodiff's business."""
+"""The catalogue of ops. Each is called with arrays and gives an array; gradients are autodiff's business.
+
+A family is a module whose ``__all__`` names its ops: to name one there is to enter it in ``OPS``.
+"""
 
 from __future__ import annotations
 
 from ..op import Op
-from .elementwise import (
-    add,
-    astype,
-    divide,
-    equal,
-    exp,
-    greater,
-    greater_equal,
-    less,
-    less_equal,
-    log,
-    multiply,
-    negative,
-    not_equal,
-    relu,
-    sigmoid,
-    sqrt,
-    subtract,
-    tanh,
-    where,
-)
-from .loss import cross_entropy
-from .matmul import linear, matmul
-from .movement import broadcast_to, clone, full, permute_dims, reshape
-from .normalization import log_softmax, softmax
-from .random import dropout
-from .reduction import max, mean, sum
+from . import elementwise, linear_algebra, loss, movement, normalization, random, reduction
+from .elementwise import *  # noqa: F403
+from .linear_algebra import *  # noqa: F403
+from .loss import *  # noqa: F403
+from .movement import *  # noqa: F403
+from .normalization import *  # noqa: F403
+from .random import *  # noqa: F403
+from .reduction import *  # noqa: F403
 
-OPS: tuple[Op, ...] = (
-    add,
-    subtract,
-    multiply,
-    divide,
-    negative,
-    exp,
-    log,
-    sqrt,
-    tanh,
-    sigmoid,
-    relu,
-    equal,
-    not_equal,
-    less,
-    less_equal,
-    greater,
-    greater_equal,
-    where,
-    astype,
-    sum,
-    mean,
-    max,
-    clone,
-    reshape,
-    permute_dims,
-    broadcast_to,
-    matmul,
-    linear,
-    softmax,
-    log_softmax,
-    cross_entropy,
-    dropout,
-)
+FAMILIES = (elementwise, reduction, movement, linear_algebra, normalization, loss, random)
 
-__all__ = [
-    "OPS",
-    "add",
-    "astype",
-    "broadcast_to",
-    "clone",
-    "cross_entropy",
-    "divide",
-    "dropout",
-    "equal",
-    "exp",
-    "full",
-    "greater",
-    "greater_equal",
-    "less",
-    "less_equal",
-    "linear",
-    "log",
-    "log_softmax",
-    "matmul",
-    "max",
-    "mean",
-    "multiply",
-    "negative",
-    "not_equal",
-    "permute_dims",
-    "relu",
-    "reshape",
-    "sigmoid",
-    "softmax",
-    "sqrt",
-    "subtract",
-    "sum",
-    "tanh",
-    "where",
-]
+OPS: tuple[Op, ...] = tuple(
+    op for family in FAMILIES for name in family.__all__ if isinstance(op := getattr(family, name), Op)
+)

@@ -30,6 +30,28 @@ from .broadcast import label, record_pair, walk
 from .movement import number_bits
 from .reduction import sum_to, sum_to_host
 
+__all__ = [
+    "add",
+    "astype",
+    "divide",
+    "equal",
+    "exp",
+    "greater",
+    "greater_equal",
+    "less",
+    "less_equal",
+    "log",
+    "multiply",
+    "negative",
+    "not_equal",
+    "relu",
+    "sigmoid",
+    "sqrt",
+    "subtract",
+    "tanh",
+    "where",
+]
+
 HostFunction = Callable[[HostArray], HostArray]
 HostPair = Callable[[Any, Any], HostArray]
 

@@ -11,6 +11,8 @@ from ..spec import HasSpec, Spec, float32, int32
 from .broadcast import label
 from .reduction import mean, sum
 
+__all__ = ["cross_entropy"]
+
 REDUCTIONS = ("mean", "sum", "none")
 
 

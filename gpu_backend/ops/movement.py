@@ -34,6 +34,8 @@ from . import update
 from .broadcast import gather, label
 from .reduction import sum_to, sum_to_host
 
+__all__ = ["broadcast_to", "clone", "full", "permute_dims", "reshape"]
+
 
 def number_bits(number: Scalar, dtype: DType) -> int:
     """The word that stands for ``number`` in a buffer of ``dtype``."""

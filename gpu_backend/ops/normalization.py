@@ -11,6 +11,8 @@ from ..op import Gradients, HostArray, HostGradients, Needs, Op, Saved, require_
 from ..spec import HasSpec, Shape, Spec, contiguous_strides, float32, normalize_axis
 from .broadcast import gather, label
 
+__all__ = ["log_softmax", "softmax"]
+
 
 def _axis_last(x: Array, axis: int) -> Array:
     """``x`` with ``axis`` swapped to the end; itself if it is there."""

@@ -20,6 +20,8 @@ from ..op import Gradients, HostArray, HostGradients, Needs, Op, Saved, require_
 from ..spec import DType, HasSpec, Scalar, Shape, Spec, as_shape, bool_, float32, size_of, uint32
 from .movement import fill
 
+__all__ = ["dropout"]
+
 WORDS = 4
 Words = npt.NDArray[np.uint32]
 _MULTIPLIERS = np.array([0xD2511F53, 0xCD9E8D57], np.uint64)

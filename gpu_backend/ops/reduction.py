@@ -25,6 +25,8 @@ from ..spec import (
 )
 from .broadcast import gather, label, record_pair
 
+__all__ = ["max", "mean", "sum"]
+
 SHORT_AXIS = 128
 COLUMN_CHUNK = 256
 CHUNK_PER_INVOCATION = 32

@@ -15,6 +15,8 @@ from .broadcast import gather
 from .elementwise import ACTIVATIONS, add
 from .reduction import reduce_axes, sum_to, sum_to_host
 
+__all__ = ["linear", "matmul"]
+
 TILE = 8
 WORKGROUP_ROWS = WORKGROUP_COLUMNS = 8
 

@@ -1,0 +1,15 @@
+"""Every differentiable function: primitives in one line, composites in full; a family of ops has a file of its name.
+
+Functions of several operands take tensors, Python numbers and numpy arrays, and bring them to a common element type.
+``@method`` makes a function a method of Tensor too, ``@accepts_dim`` lets it take PyTorch's ``dim`` for ``axis``.
+"""
+
+from __future__ import annotations
+
+from .elementwise import *  # noqa: F403
+from .linear_algebra import *  # noqa: F403
+from .loss import *  # noqa: F403
+from .movement import *  # noqa: F403
+from .normalization import *  # noqa: F403
+from .random import *  # noqa: F403
+from .reduction import *  # noqa: F403

@@ -1,0 +1,18 @@
+"""Functions that draw random numbers."""
+
+from __future__ import annotations
+
+from gpu_backend import ops
+
+from ..random import draw
+from ..tensor import Tensor, apply
+
+
+def dropout(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
+    """0 with probability ``p``, else x / (1 - p), from this thread's random numbers; x itself outside training."""
+    if not 0 <= p <= 1:
+        raise ValueError(f"dropout: a probability lies between 0 and 1, not {p}")
+    if not training or p == 0:
+        return x
+    numbers = draw(x.size, x.device)
+    return apply(ops.dropout, x, Tensor(numbers.pop("base")), p=p, **numbers)

@@ -1,0 +1,70 @@
+"""Rows of matrix products."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .. import ops
+from ..errors import DtypeError, ShapeError
+from .sample import Fault, Row, Sample, integers, normal
+
+MATMUL = [
+    ((1, 1), (1, 1)),
+    ((3, 5), (5, 4)),
+    ((17, 33), (33, 65)),
+    ((70, 20), (20, 130)),
+    ((2, 0), (0, 3)),
+    ((0, 4), (4, 3)),
+    ((5, 3, 4), (5, 4, 7)),
+    ((5, 3, 4), (4, 7)),
+    ((3, 4), (5, 4, 7)),
+    ((2, 1, 3, 4), (3, 4, 8)),
+    ((2, 3, 4, 4), (1, 3, 4, 4)),
+]
+
+
+def matmul_row() -> Row:
+    samples = []
+    for a, b in MATMUL:
+        for ta in (False, True):
+            for tb in (False, True):
+                left, right = normal(*a), normal(*b, seed=1)
+                left = np.ascontiguousarray(np.swapaxes(left, -1, -2)) if ta else left
+                right = np.ascontiguousarray(np.swapaxes(right, -1, -2)) if tb else right
+                samples.append(Sample(f"{a}{b}-{ta:d}{tb:d}", (left, right), {"transpose_a": ta, "transpose_b": tb}))
+    faults = (
+        Fault((normal(4, 3), normal(5, 6)), {}, ShapeError, "matmul: inner dimensions differ: (4, 3) @ (5, 6)"),
+        Fault((normal(3), normal(3, 2)), {}, ShapeError, "at least two dimensions, not shape (3,)"),
+        Fault((normal(2, 4, 3), normal(3, 3, 2)), {}, ShapeError, "do not broadcast: (2,) and (3,)"),
+        Fault((integers(2, 2), integers(2, 2)), {}, DtypeError, "float32"),
+    )
+    return Row(ops.matmul, tuple(samples), faults=faults)
+
+
+def linear_row() -> Row:
+    samples = [
+        Sample("1", (normal(1, 1), normal(1, 1, seed=1), normal(1, seed=2))),
+        Sample("no-bias", (normal(6, 5), normal(3, 5, seed=1), None)),
+        Sample("no-rows", (normal(0, 5), normal(3, 5, seed=1), normal(3, seed=2))),
+        Sample("1-D", (normal(5), normal(3, 5, seed=1), normal(3, seed=2))),
+        Sample("3-D", (normal(2, 7, 5), normal(12, 5, seed=1), normal(12, seed=2)), {"activation": "sigmoid"}),
+        Sample("tall", (normal(150, 20), normal(70, 20, seed=1), normal(70, seed=2)), {"activation": "relu"}),
+        Sample("tanh", (normal(9, 33), normal(65, 33, seed=1), normal(65, seed=2)), {"activation": "tanh"}),
+    ]
+    x, w, b = normal(2, 5), normal(3, 5), normal(3)
+    faults = (
+        Fault(
+            (x, normal(3, 4), b), {}, ShapeError, "linear: the input has shape (2, 5), the weight (3, 4) wants (..., 4)"
+        ),
+        Fault((x, w, normal(4)), {}, ShapeError, "the bias has shape (4,), the weight (3, 5) wants (3,)"),
+        Fault((x, normal(5), b), {}, ShapeError, "(out_features, in_features), not (5,)"),
+        Fault((x, w, b), {"activation": "swish"}, ValueError, "no activation 'swish'"),
+        Fault((integers(2, 5), w, b), {}, DtypeError, "float32"),
+    )
+    return Row(ops.linear, tuple(samples), faults=faults)
+
+
+ROWS = (
+    matmul_row(),
+    linear_row(),
+)
