@@ -1,7 +1,7 @@
 """From shader text to what a kernel needs to know: entry points, bindings, the layout of Params.
 
 The text alone declares these; Python reads them from its tree. A source is the prelude, then the library files named by
-``// uses:`` lines (each once, in order of need), then the file itself: plain concatenation, no template.
+``// uses:`` lines of either (each once, in order of need), then the file itself: plain concatenation, no template.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def load(name: str, prelude: str = "") -> Shader:
 def parse(name: str, body: str, prelude: str = "") -> Shader:
     """A shader from text: ``body`` may name library files in ``// uses:`` lines. ShaderError says what is wrong."""
     parts = [("prelude", prelude)] if prelude else []
-    parts += [*libraries(body, wgsl.read), (name, body)]
+    parts += [*libraries(prelude + body, wgsl.read), (name, body)]
     try:
         module = Module.join(_module(part) for _, part in parts)
         entries = {entry: _bindings(name, module, entry) for entry in module.entries}

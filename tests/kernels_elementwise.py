@@ -10,7 +10,10 @@ from kernel_cases import RNG, N, Run, extents, items, kernel, normal, quads, str
 
 from gpu_backend.testing import assert_close
 
-UNARY = "fn value(x: f32) -> f32 {{ return {0}_value(x); }}\nfn slope(v: f32) -> f32 {{ return {0}_slope(v); }}\n"
+UNARY = (
+    "// uses: lib/scalar\nalias elem = f32;\nalias result = f32;\n"
+    "fn value(x: f32) -> f32 {{ return {0}_value(x); }}\nfn slope(v: f32) -> f32 {{ return {0}_slope(v); }}\n"
+)
 
 
 @kernel("unary.forward")
@@ -22,7 +25,7 @@ def unary_forward(run: Run) -> None:
             prelude=UNARY.format(name),
             inputs={"x": x},
             outputs={"y": N},
-            params={"size": N},
+            params={"size": N, "first": 0.0, "second": 0.0},
             workgroups=quads(N),
             entry="forward",
         )
@@ -37,7 +40,7 @@ def unary_backward(run: Run) -> None:
         prelude=UNARY.format("tanh"),
         inputs={"saved": saved, "dy": dy},
         outputs={"dx": N},
-        params={"size": N},
+        params={"size": N, "first": 0.0, "second": 0.0},
         workgroups=quads(N),
         entry="backward",
     )
@@ -48,12 +51,13 @@ def binary(run: Run, name: str, entry: str, elem: str, a: Any, b: Any, dy: Any =
     """``a`` may be None: it is then the number."""
     shape = np.broadcast_shapes(*(v.shape for v in (a, b) if v is not None))
     result = "u32" if name == "less" else elem
-    prelude = f"alias elem = {elem};\nalias result = {result};\n"
+    library = "comparison" if name == "less" else "arithmetic"
+    prelude = f"// uses: lib/{library}\nalias elem = {elem};\nalias result = {result};\n"
     prelude += f"fn value(p: elem, q: elem) -> result {{ return {name}_value(p, q); }}\n"
     for side in ("left", "right"):
         body = f"{name}_{side}(p, q)" if dy is not None else "0.0"
         prelude += f"fn {side}(p: elem, q: elem) -> f32 {{ return {body}; }}\n"
-    params = {"shape": extents(shape), "size": prod(shape), "rank": len(shape), "number": number}
+    params = {"shape": extents(shape), "size": prod(shape), "rank": len(shape), "number": number, "constant": 0.0}
     inputs = {}
     for side, array in (("a", a), ("b", b)):
         params[f"{side}_mode"] = 2 if array is None else int(array.shape != shape)

@@ -36,6 +36,7 @@ PRELUDES = {
         kernels_elementwise.UNARY.format(name) for name in ("negative", "exp", "log", "sqrt", "tanh", "sigmoid", "relu")
     ],
     "binary": [
+        f"// uses: lib/{'comparison' if name in ('less', 'equal', 'not_equal') else 'arithmetic'}\n"
         f"alias elem = {elem};\nalias result = {'u32' if name in ('less', 'equal', 'not_equal') else elem};\n"
         f"fn value(p: elem, q: elem) -> result {{ return {name}_value(p, q); }}\n"
         f"fn left(p: elem, q: elem) -> f32 {{ return {'divide_left(p, q)' if name == 'divide' else '1.0'}; }}\n"

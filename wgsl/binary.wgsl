@@ -1,8 +1,9 @@
 // Elementwise functions of two arrays that broadcast against each other, or of an array and a number:
 // y = f(a, b); dx = dy * df/da (left_backward) or dy * df/db (right_backward), in the broadcast shape.
 // One invocation makes four elements. The prelude gives `elem` and `result`, the types of operands and of y, and
-// `value`, `left`, `right`, the function and its two partial derivatives from the families below.
-// uses: lib/index, lib/numeric
+// `value`, `left`, `right`, the function and its two partial derivatives, from the library that it names. A function
+// that takes a third number, the same for all elements, finds it as `params.constant`.
+// uses: lib/index
 
 override WORKGROUP: u32 = 64u;
 
@@ -15,6 +16,7 @@ struct Params {
   a_mode: u32,
   b_mode: u32,
   number: elem,
+  constant: f32,
 }
 
 @group(0) @binding(0) var<uniform> params: Params;
@@ -101,32 +103,4 @@ fn a_element(index: u32) -> elem {
 fn b_element(index: u32) -> elem {
   let at = strided_offset(index, params.rank, params.shape, params.b_strides);
   return b[at >> 2u][at & 3u];
-}
-
-// Arithmetic. add passes dy through on both sides and subtract on its left, so they have fewer derivatives.
-fn add_value(p: elem, q: elem) -> elem { return p + q; }
-
-fn subtract_value(p: elem, q: elem) -> elem { return p - q; }
-
-fn multiply_value(p: elem, q: elem) -> elem { return p * q; }
-fn multiply_left(p: elem, q: elem) -> f32 { return f32(q); }
-fn multiply_right(p: elem, q: elem) -> f32 { return f32(p); }
-
-fn divide_value(p: elem, q: elem) -> elem { return p / q; }
-fn divide_left(p: elem, q: elem) -> f32 { return 1.0 / f32(q); }
-fn divide_right(p: elem, q: elem) -> f32 { return -(f32(p) / f32(q)) / f32(q); }
-
-// Comparisons: 1 or 0, and 0 where an operand is NaN, except not_equal, which is 1 there.
-fn ordered(p: elem, q: elem) -> bool { return !(is_nan(f32(p)) || is_nan(f32(q))); }
-
-fn equal_value(p: elem, q: elem) -> u32 { return u32(p == q && ordered(p, q)); }
-fn not_equal_value(p: elem, q: elem) -> u32 { return u32(p != q || !ordered(p, q)); }
-fn less_value(p: elem, q: elem) -> u32 { return u32(p < q && ordered(p, q)); }
-fn less_equal_value(p: elem, q: elem) -> u32 { return u32(p <= q && ordered(p, q)); }
-fn greater_value(p: elem, q: elem) -> u32 { return u32(p > q && ordered(p, q)); }
-fn greater_equal_value(p: elem, q: elem) -> u32 { return u32(p >= q && ordered(p, q)); }
-
-// 1 where an element reached the extreme of its slice, NaN counting as equal to NaN: the backward of max.
-fn tie_value(p: elem, q: elem) -> f32 {
-  return select(0.0, 1.0, p == q || (is_nan(f32(p)) && is_nan(f32(q))));
 }

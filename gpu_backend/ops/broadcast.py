@@ -47,24 +47,36 @@ def _pair_walk(op: str, out: Shape, a: Shape | None, b: Shape | None) -> dict[st
 
 
 @lru_cache(maxsize=1024)
-def _prelude(name: str, elem: str, result: str, sides: tuple[str, ...]) -> str:
+def _prelude(name: str, library: str, elem: str, result: str, sides: tuple[str, ...], takes_constant: bool) -> str:
+    operands = "p, q, params.constant" if takes_constant else "p, q"
     lines = [
+        f"// uses: lib/{library}",
         f"alias elem = {elem};",
         f"alias result = {result};",
-        f"fn value(p: elem, q: elem) -> result {{ return {name}_value(p, q); }}",
+        f"fn value(p: elem, q: elem) -> result {{ return {name}_value({operands}); }}",
     ]
     for side in ("left", "right"):
-        body = f"{name}_{side}(p, q)" if side in sides else "0.0"
+        body = f"{name}_{side}({operands})" if side in sides else "0.0"
         lines.append(f"fn {side}(p: elem, q: elem) -> f32 {{ return {body}; }}")
     return "\n".join(lines) + "\n"
 
 
 def record_pair(
-    name: str, entry: str, out: Spec, a: Operand, b: Operand, sides: tuple[str, ...] = (), dy: Array | None = None
+    name: str,
+    entry: str,
+    out: Spec,
+    a: Operand,
+    b: Operand,
+    sides: tuple[str, ...] = (),
+    dy: Array | None = None,
+    library: str = "arithmetic",
+    constant: float | None = None,
 ) -> Array:
     """Record an entry point of binary.wgsl for the function ``name`` on two operands, one of which may be a number.
 
-    ``forward`` makes y of ``out``; ``left_backward`` and ``right_backward`` make dx of ``out`` from ``dy``.
+    ``forward`` makes y of ``out``; ``left_backward`` and ``right_backward`` make dx of ``out`` from ``dy``. The
+    function is ``<name>_value`` of the file ``library`` in wgsl/lib, and ``sides`` says which of ``<name>_left`` and
+    ``<name>_right`` it has. With a ``constant`` they take three numbers.
     """
     array = a if isinstance(a, Array) else b
     assert isinstance(array, Array)
@@ -72,7 +84,7 @@ def record_pair(
     elem = array.dtype.wgsl
     made = allocate(out.shape, out.dtype, array.device, name)
     result = out.dtype.wgsl if entry == "forward" else "f32"
-    prelude = _prelude(name, elem, result, sides)
+    prelude = _prelude(name, library, elem, result, sides, constant is not None)
     kernel = array.device.kernel("binary", entry, prelude, (), _label(name, entry, elem))
     params = _pair_walk(
         name, out.shape, a.shape if isinstance(a, Array) else None, b.shape if isinstance(b, Array) else None
@@ -81,6 +93,7 @@ def record_pair(
         "a": a if isinstance(a, Array) else array,
         "b": b if isinstance(b, Array) else array,
         "number": 0 if isinstance(number, Array) else as_scalar(name, number, array.dtype),
+        "constant": constant or 0.0,
     }
     arrays |= {"y": made} if dy is None else {"dy": dy, "dx": made}
     array.device.recorder.record_over(kernel, -(-params["size"] // 4), **params, **arrays)

@@ -74,6 +74,7 @@ def _broadcast_spec(op: str, dtype: DType, *operands: HasSpec | Scalar) -> Spec:
 
 def _unary(name: str, formula: str, value: HostFunction, slope: HostFunction, saves: str) -> Op:
     prelude = (
+        f"// uses: lib/scalar\nalias elem = f32;\nalias result = f32;\n"
         f"fn value(x: f32) -> f32 {{ return {name}_value(x); }}\n"
         f"fn slope(v: f32) -> f32 {{ return {name}_slope(v); }}\n"
     )
@@ -94,14 +95,16 @@ def _unary(name: str, formula: str, value: HostFunction, slope: HostFunction, sa
         y = allocate(x.shape, float32, x.device, name)
         kernel = x.device.kernel("unary", "forward", prelude, (), forward_label)
         size = x.size
-        x.device.recorder.record_over(kernel, -(-size // 4), x=x, y=y, size=size)
+        x.device.recorder.record_over(kernel, -(-size // 4), x=x, y=y, size=size, first=0.0, second=0.0)
         return y, (y if saves == "y" else x,)
 
     def backward(dy: Array, saved: Saved, needs: Needs) -> Gradients:
         dx = allocate(dy.shape, float32, dy.device, name)
         kernel = dy.device.kernel("unary", "backward", prelude, (), backward_label)
         size = dy.size
-        dy.device.recorder.record_over(kernel, -(-size // 4), dy=dy, saved=saved[0], dx=dx, size=size)
+        dy.device.recorder.record_over(
+            kernel, -(-size // 4), dy=dy, saved=saved[0], dx=dx, size=size, first=0.0, second=0.0
+        )
         return (dx,)
 
     spec.__doc__ = f"{formula}. Elementwise, float32."
@@ -258,7 +261,7 @@ def _comparison(name: str, sign: str, value: HostPair) -> Op:
         return value(a, b), ()
 
     def forward(out: Spec, a: Operand, b: Operand) -> tuple[Array, Saved]:
-        return record_pair(name, "forward", out, a, b), ()
+        return record_pair(name, "forward", out, a, b, library="comparison"), ()
 
     nan = "true" if name == "not_equal" else "false"
     spec.__doc__ = f"a {sign} b as bool, broadcast; {nan} where an operand is NaN. No gradient."

@@ -87,7 +87,9 @@ def load(
             parts.append((f"library {number}", library))
     if path is not None:
         beside = path.parent
-        parts += used_libraries(body, lambda name: _find(Path(f"{name}.wgsl"), beside).read_text(encoding="utf-8"))
+        parts += used_libraries(
+            prelude + body, lambda name: _find(Path(f"{name}.wgsl"), beside).read_text(encoding="utf-8")
+        )
     parts.append((label, body))
     return Source(label, concatenate(_enables_first(parts)))
 
