@@ -52,11 +52,14 @@ def gradients(op: Op, device: Device, sample: Sample, seed: int = 3) -> tuple[li
     ]
 
 
-def compare(row: Row, got: Any, wanted: Any, what: str) -> None:
+def compare(row: Row, got: Any, wanted: Any, what: str, is_sum: bool = False) -> None:
+    """``is_sum``: of many elements, so that small ones are what is left of large ones."""
     assert got.shape == wanted.shape, what
     if got.dtype.kind == "f":
+        with np.errstate(over="ignore"):
+            wanted = wanted.astype(got.dtype)  # past its range the right value is infinite
         finite = wanted[np.isfinite(wanted)]
-        scale = max(1.0, float(np.abs(finite).max())) if finite.size else 1.0
+        scale = max(1.0, float(np.abs(finite).max())) if finite.size and (is_sum or not row.is_elementwise) else 1.0
         np.testing.assert_allclose(got, wanted, rtol=row.tolerance, atol=row.tolerance * scale, err_msg=what)
     else:
         np.testing.assert_array_equal(got, wanted, err_msg=what)
@@ -73,12 +76,12 @@ def test_op_agrees_with_float64(row: Row, sample: Sample, device: Device) -> Non
         assert (dx is None) == (wanted_dx is None), f"gradient {index}"
         if dx is not None:
             assert dx.shape == sample.inputs[index].shape  # T6
-            compare(row, dx, wanted_dx, f"{row.op.name} gradient {index}")
+            compare(row, dx, wanted_dx, f"{row.op.name} gradient {index}", is_sum=dx.shape != got.shape)
 
 
 def is_smooth(row: Row, sample: Sample) -> bool:
     """Whether finite differences apply: a float result with elements, finite, from float inputs at a moderate scale."""
-    if row.op.host_backward is None or row.op is ops.astype:
+    if row.op.host_backward is None or row.op is ops.astype or sample.has_corners:
         return False
     with np.errstate(all="ignore"):
         y, _ = row.op.host_forward(*sample.inputs, **sample.attributes)

@@ -4,7 +4,7 @@
 // (`dloss_step` 0), and is multiplied by `scale`.
 // A target outside 0 .. cols - 1 gives NaN, a gradient of 0, and puts the op's number, the target and cols into `fault`, once.
 // One workgroup makes one row.
-// uses: lib/index, lib/numeric, lib/reduce, lib/scalar
+// uses: lib/exponential, lib/index, lib/numeric, lib/reduce
 
 override WORKGROUP: u32 = 64u;
 

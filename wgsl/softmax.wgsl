@@ -2,7 +2,7 @@
 // log_softmax: y = x - m - log sum exp(x - m). A row of -inf alone has no distribution and gives NaN.
 // Backward: dx = y (dy - sum(dy y)); of log_softmax: dx = dy - exp(y) sum(dy).
 // One workgroup makes one row.
-// uses: lib/index, lib/numeric, lib/reduce, lib/scalar
+// uses: lib/exponential, lib/index, lib/numeric, lib/reduce
 
 override WORKGROUP: u32 = 64u;
 

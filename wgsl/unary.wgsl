@@ -1,7 +1,7 @@
 // Elementwise functions of one array: y = f(x); dx = dy * f'(x), the slope taken from what was saved, x or y.
 // One invocation makes four elements. The prelude gives `elem` and `result`, the types of x and of y, and `value` and
 // `slope` from the library that it names. What a function takes besides x, the same for all elements, it finds as
-// `params.first` and `params.second`.
+// `params.first`, `params.second` and `params.third`.
 // uses: lib/index
 
 override WORKGROUP: u32 = 64u;
@@ -10,6 +10,7 @@ struct Params {
   size: u32,
   first: f32,
   second: f32,
+  third: f32,
 }
 
 @group(0) @binding(0) var<uniform> params: Params;

@@ -6,10 +6,15 @@ Functions of several operands take tensors, Python numbers and numpy arrays, and
 
 from __future__ import annotations
 
-from .elementwise import *  # noqa: F403
+from .activation import *  # noqa: F403
+from .binary import *  # noqa: F403
+from .cast import *  # noqa: F403
+from .choice import *  # noqa: F403
 from .linear_algebra import *  # noqa: F403
+from .logic import *  # noqa: F403
 from .loss import *  # noqa: F403
 from .movement import *  # noqa: F403
 from .normalization import *  # noqa: F403
 from .random import *  # noqa: F403
 from .reduction import *  # noqa: F403
+from .unary import *  # noqa: F403

@@ -10,7 +10,7 @@ from gpu_backend import DtypeError, ShapeError, ops
 from gpu_backend.ops.loss import check_class_indices
 
 from ..tensor import Tensor, apply, tensor
-from .elementwise import multiply, subtract
+from .binary import multiply, subtract
 from .reduction import mean
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from gpu_backend import Device
-from gpu_backend.ops.elementwise import ACTIVATIONS
+from gpu_backend.ops.activation import ACTIVATIONS
 
 from .. import random
 from ..functional import linear

@@ -7,12 +7,38 @@ one axis as well.
 
 from __future__ import annotations
 
-from . import elementwise, linear_algebra, loss, movement, normalization, random, reduction
+from . import (
+    activation,
+    binary,
+    cast,
+    choice,
+    linear_algebra,
+    logic,
+    loss,
+    movement,
+    normalization,
+    random,
+    reduction,
+    unary,
+)
 from .sample import Fault as Fault
 from .sample import Row as Row
 from .sample import Sample as Sample
 from .sample import on as on
 
-FAMILIES = (elementwise, reduction, movement, linear_algebra, normalization, loss, random)
+FAMILIES = (
+    unary,
+    activation,
+    binary,
+    logic,
+    choice,
+    cast,
+    reduction,
+    movement,
+    linear_algebra,
+    normalization,
+    loss,
+    random,
+)
 
 TABLE: tuple[Row, ...] = tuple(row for family in FAMILIES for row in family.ROWS)

@@ -16,11 +16,15 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Sample:
-    """Inputs and attributes of one call; ``id`` names it in the test run."""
+    """Inputs and attributes of one call; ``id`` names it in the test run.
+
+    ``has_corners``: the function has a kink or a pole at one of the inputs, where finite differences tell nothing.
+    """
 
     id: str
     inputs: tuple[Any, ...]
     attributes: dict[str, Any] = field(default_factory=dict)
+    has_corners: bool = False
 
 
 @dataclass(frozen=True)
@@ -35,11 +39,14 @@ class Fault:
 
 @dataclass(frozen=True)
 class Row:
-    """What is tested of one op. ``tolerance`` is relative to the largest value, and absolute below 1."""
+    """What is tested of one op. ``tolerance`` is relative, and absolute below 1: to each value if the op
+    ``is_elementwise``, else to the largest.
+    """
 
     op: Op
     samples: tuple[Sample, ...]
     tolerance: float = 2e-6
+    is_elementwise: bool = False
     faults: tuple[Fault, ...] = ()
 
 

@@ -6,16 +6,47 @@ A family is a module whose ``__all__`` names its ops: to name one there is to en
 from __future__ import annotations
 
 from ..op import Op
-from . import elementwise, linear_algebra, loss, movement, normalization, random, reduction
-from .elementwise import *  # noqa: F403
+from . import (
+    activation,
+    binary,
+    cast,
+    choice,
+    linear_algebra,
+    logic,
+    loss,
+    movement,
+    normalization,
+    random,
+    reduction,
+    unary,
+)
+from .activation import *  # noqa: F403
+from .binary import *  # noqa: F403
+from .cast import *  # noqa: F403
+from .choice import *  # noqa: F403
 from .linear_algebra import *  # noqa: F403
+from .logic import *  # noqa: F403
 from .loss import *  # noqa: F403
 from .movement import *  # noqa: F403
 from .normalization import *  # noqa: F403
 from .random import *  # noqa: F403
 from .reduction import *  # noqa: F403
+from .unary import *  # noqa: F403
 
-FAMILIES = (elementwise, reduction, movement, linear_algebra, normalization, loss, random)
+FAMILIES = (
+    unary,
+    activation,
+    binary,
+    logic,
+    choice,
+    cast,
+    reduction,
+    movement,
+    linear_algebra,
+    normalization,
+    loss,
+    random,
+)
 
 OPS: tuple[Op, ...] = tuple(
     op for family in FAMILIES for name in family.__all__ if isinstance(op := getattr(family, name), Op)

@@ -1,395 +1,274 @@
-"""Elementwise ops: functions of one array, of two that broadcast, comparisons, where, astype."""
+"""What makes elementwise ops from a line each: ``unary`` for functions of one array, ``binary`` for those of two.
+
+The functions themselves stand in ``unary.py``, ``activation.py``, ``binary.py`` and ``logic.py``.
+"""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 
 from ..array import Array, allocate
 from ..errors import DtypeError
-from ..op import Gradients, HostArray, HostGradients, Needs, Op, Operand, Saved, require_float
-from ..spec import (
-    DType,
-    DTypeLike,
-    HasSpec,
-    Scalar,
-    Shape,
-    Spec,
-    as_dtype,
-    as_scalar,
-    bool_,
-    broadcast_shapes,
-    broadcast_strides,
-    float32,
-    result_type,
-)
-from .broadcast import label, record_pair, walk
-from .movement import number_bits
+from ..op import Gradients, HostArray, HostGradients, Needs, Op, Operand, Saved
+from ..spec import DType, HasSpec, Scalar, Shape, Spec, as_scalar, bool_, broadcast_shapes, float32, result_type
+from .broadcast import label, record_pair
 from .reduction import sum_to, sum_to_host
 
-__all__ = [
-    "add",
-    "astype",
-    "divide",
-    "equal",
-    "exp",
-    "greater",
-    "greater_equal",
-    "less",
-    "less_equal",
-    "log",
-    "multiply",
-    "negative",
-    "not_equal",
-    "relu",
-    "sigmoid",
-    "sqrt",
-    "subtract",
-    "tanh",
-    "where",
-]
+HostFunction = Callable[..., Any]
 
-HostFunction = Callable[[HostArray], HostArray]
-HostPair = Callable[[Any, Any], HostArray]
+FLOAT = ("float32",)
+INTEGERS = ("int32", "uint32")
+BITS = ("int32", "uint32", "bool")
+NUMBERS = ("float32", "int32", "uint32")
+ANY = ("float32", "int32", "uint32", "bool")
+
+_PLACES = ("first", "second", "third")
 
 
-def _shape_of(x: Operand | HasSpec) -> Shape | None:
-    return None if isinstance(x, bool | int | float) else x.shape
+def unary(
+    name: str,
+    formula: str,
+    value: HostFunction,
+    slope: HostFunction | None = None,
+    saves: Literal["x", "y"] = "x",
+    library: str = "scalar",
+    takes: tuple[str, ...] = FLOAT,
+    result: DType | None = None,
+    numbers: dict[str, float] | None = None,
+    check: Callable[..., None] | None = None,
+) -> Op:
+    """The op y = value(x), dx = dy slope(x), or slope(y) if it ``saves`` "y"; without a ``slope`` it has no gradient.
 
+    wgsl/lib has ``<name>_value`` and ``<name>_slope`` for floats in the file ``library``, ``<name>_value`` for integers
+    in ``whole``. ``takes`` are the element types, ``result`` is that of y if not that of x. ``numbers`` are up to three
+    attributes with their defaults, which the functions take besides; ``check`` may raise because of them.
+    """
+    rule = _Unary(name, value, slope, saves, library, takes, result, numbers or {}, check)
 
-def _shape_of_host(x: Any) -> Shape | None:
-    return x.shape if isinstance(x, np.ndarray) else None
+    def spec(x: HasSpec, **attributes: float) -> Spec:
+        return rule.spec(x, **attributes)
 
-
-def _broadcast_spec(op: str, dtype: DType, *operands: HasSpec | Scalar) -> Spec:
-    shapes = [x.shape for x in operands if not isinstance(x, bool | int | float)]
-    return Spec(shapes[0] if all(s == shapes[0] for s in shapes) else broadcast_shapes(op, *shapes), dtype)
-
-
-# Functions of one array. y = value(x); dx = dy * slope(saved), with x or y saved.
-
-
-def _unary(name: str, formula: str, value: HostFunction, slope: HostFunction, saves: str) -> Op:
-    prelude = (
-        f"// uses: lib/scalar\nalias elem = f32;\nalias result = f32;\n"
-        f"fn value(x: f32) -> f32 {{ return {name}_value(x); }}\n"
-        f"fn slope(v: f32) -> f32 {{ return {name}_slope(v); }}\n"
+    spec.__doc__ = f"{formula}. Elementwise, {', '.join(takes)}."
+    keyword = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    spec.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [
+            inspect.Parameter("x", keyword, annotation="HasSpec"),
+            *(inspect.Parameter(key, keyword, default=number) for key, number in rule.numbers.items()),
+        ]
     )
-    forward_label, backward_label = label(name, "forward", float32), label(name, "backward", float32)
+    if slope is None:
+        return Op(name, spec, rule.host_forward, rule.forward)
+    return Op(name, spec, rule.host_forward, rule.forward, rule.host_backward, rule.backward)
 
-    def spec(x: HasSpec) -> Spec:
-        require_float(name, x)
-        return Spec(x.shape, float32)
 
-    def host_forward(x: HostArray) -> tuple[HostArray, Saved]:
-        y = value(x)
-        return y, (y if saves == "y" else x,)
+@dataclass(frozen=True)
+class _Unary:
+    """The functions of an op of one array; the fields are the arguments of ``unary``."""
 
-    def host_backward(dy: HostArray, saved: Saved, needs: Needs) -> HostGradients:
-        return (dy * slope(saved[0]),)
+    name: str
+    value: HostFunction
+    slope: HostFunction | None
+    saves: str
+    library: str
+    takes: tuple[str, ...]
+    result: DType | None
+    numbers: dict[str, float]
+    check: Callable[..., None] | None
+    preludes: dict[str, str] = field(default_factory=dict)
+    labels: dict[str, str] = field(default_factory=dict)
 
-    def forward(out: Spec, x: Array) -> tuple[Array, Saved]:
-        y = allocate(x.shape, float32, x.device, name)
-        kernel = x.device.kernel("unary", "forward", prelude, (), forward_label)
-        size = x.size
-        x.device.recorder.record_over(kernel, -(-size // 4), x=x, y=y, size=size, first=0.0, second=0.0)
-        return y, (y if saves == "y" else x,)
+    def spec(self, x: HasSpec, **attributes: float) -> Spec:
+        _require(self.name, self.takes, x.dtype)
+        self.constants(attributes)
+        return Spec(x.shape, self.result or x.dtype)
 
-    def backward(dy: Array, saved: Saved, needs: Needs) -> Gradients:
-        dx = allocate(dy.shape, float32, dy.device, name)
-        kernel = dy.device.kernel("unary", "backward", prelude, (), backward_label)
-        size = dy.size
-        dy.device.recorder.record_over(
-            kernel, -(-size // 4), dy=dy, saved=saved[0], dx=dx, size=size, first=0.0, second=0.0
-        )
+    def constants(self, attributes: dict[str, float]) -> tuple[float, ...]:
+        """The numbers in order, those not given by their defaults."""
+        unknown = sorted(attributes.keys() - self.numbers.keys())
+        if unknown:
+            takes = ", ".join(self.numbers) or "none"
+            raise TypeError(f"{self.name}: no attribute {', '.join(unknown)}; it takes {takes}")
+        for key, number in attributes.items():
+            if not isinstance(number, int | float | np.number):
+                raise DtypeError(f"{self.name}: {key} is a number, not {type(number).__name__}")
+        found = tuple(float(number) for number in {**self.numbers, **attributes}.values())
+        if self.check is not None:
+            self.check(*found)
+        return found
+
+    def host_forward(self, x: HostArray, **attributes: float) -> tuple[HostArray, Saved]:
+        constants = self.constants(attributes)
+        y = np.asarray(self.value(x, *constants), np.bool_ if self.result is bool_ else x.dtype)
+        return y, (y if self.saves == "y" else x, *constants)
+
+    def host_backward(self, dy: HostArray, saved: Saved, needs: Needs) -> HostGradients:
+        assert self.slope is not None
+        return (np.asarray(dy * self.slope(*saved), dy.dtype),)
+
+    def forward(self, out: Spec, x: Array, **attributes: float) -> tuple[Array, Saved]:
+        constants = self.constants(attributes) if self.numbers else ()
+        y = allocate(out.shape, out.dtype, x.device, self.name)
+        self.record("forward", x, constants, x=x, y=y)
+        return y, (y if self.saves == "y" else x, *constants)
+
+    def backward(self, dy: Array, saved: Saved, needs: Needs) -> Gradients:
+        dx = allocate(dy.shape, float32, dy.device, self.name)
+        self.record("backward", dy, saved[1:], dy=dy, saved=saved[0], dx=dx)
         return (dx,)
 
-    spec.__doc__ = f"{formula}. Elementwise, float32."
-    return Op(name, spec, host_forward, forward, host_backward, backward)
+    def record(self, entry: str, like: Array, constants: tuple[float, ...], **arrays: Array) -> None:
+        prelude = self.preludes.get(like.dtype.name) or self.prelude(like.dtype)
+        first, second, third = (*constants, 0.0, 0.0, 0.0)[:3] if constants else (0.0, 0.0, 0.0)
+        kernel = like.device.kernel("unary", entry, prelude, (), label(self.name, entry, like.dtype))
+        size = like.size
+        like.device.recorder.record_over(
+            kernel, -(-size // 4), size=size, first=first, second=second, third=third, **arrays
+        )
+
+    def prelude(self, dtype: DType) -> str:
+        """What stands in front of unary.wgsl for elements of one type."""
+        extra = "".join(f", params.{place}" for place, _ in zip(_PLACES, self.numbers, strict=False))
+        has_slope = self.slope is not None and dtype.is_float
+        slope = f"{self.name}_slope(v{extra})" if has_slope else "0.0"
+        text = (
+            f"// uses: lib/{self.library if dtype.is_float else 'whole'}\n"
+            f"alias elem = {dtype.wgsl};\n"
+            f"alias result = {(self.result or dtype).wgsl};\n"
+            f"fn value(x: elem) -> result {{ return {self.name}_value(x{extra}); }}\n"
+            f"fn slope(v: f32) -> f32 {{ return {slope}; }}\n"
+        )
+        self.preludes[dtype.name] = text
+        return text
 
 
-def _sigmoid(x: HostArray) -> HostArray:
-    small = np.exp(-np.abs(x))
-    return np.asarray(np.where(x < 0, small, 1.0) / (1.0 + small), x.dtype)
-
-
-exp = _unary("exp", "y = e^x; dx = dy y", np.exp, lambda y: y, saves="y")
-log = _unary(
-    "log", "y = the natural logarithm of x, -inf at 0, NaN below; dx = dy / x", np.log, lambda x: 1.0 / x, saves="x"
-)
-sqrt = _unary("sqrt", "y = the square root of x, NaN below 0; dx = dy / (2 y)", np.sqrt, lambda y: 0.5 / y, saves="y")
-tanh = _unary("tanh", "y = tanh(x); dx = dy (1 - y^2)", np.tanh, lambda y: 1.0 - y * y, saves="y")
-sigmoid = _unary("sigmoid", "y = 1 / (1 + e^-x); dx = dy y (1 - y)", _sigmoid, lambda y: y * (1.0 - y), saves="y")
-relu = _unary(
-    "relu",
-    "y = max(x, 0); dx = dy where y > 0, else 0",
-    lambda x: np.maximum(x, 0),
-    lambda y: ((y > 0) | np.isnan(y)).astype(y.dtype),
-    saves="y",
-)
-
-# What linear may apply to its result: functions whose slope is told from y.
-ACTIVATIONS = {op.name: op for op in (tanh, sigmoid, relu)}
-
-_negative_float = _unary("negative", "y = -x; dx = -dy", np.negative, lambda x: np.full_like(x, -1), saves="x")
-
-
-def negative_spec(x: HasSpec) -> Spec:
-    """y = -x, for integers 0 - x, which wraps around; dx = -dy."""
-    if x.dtype is bool_:
-        raise DtypeError("negative: takes numbers, not bool")
-    return Spec(x.shape, x.dtype)
-
-
-def negative_host_forward(x: HostArray) -> tuple[HostArray, Saved]:
-    return np.negative(x), ()
-
-
-def negative_host_backward(dy: HostArray, saved: Saved, needs: Needs) -> HostGradients:
-    return (np.negative(dy),)
-
-
-def negative_forward(out: Spec, x: Array) -> tuple[Array, Saved]:
-    y = _negative_float(x) if x.dtype.is_float else record_pair("subtract", "forward", out, 0, x)
-    return y, ()
-
-
-def negative_backward(dy: Array, saved: Saved, needs: Needs) -> Gradients:
-    return (_negative_float(dy),)
-
-
-negative = Op(
-    "negative", negative_spec, negative_host_forward, negative_forward, negative_host_backward, negative_backward
-)
+def _require(op: str, takes: tuple[str, ...], dtype: DType) -> None:
+    if dtype.name not in takes:
+        raise DtypeError(f"{op}: takes {' or '.join(takes)}, not {dtype}; convert with astype")
 
 
 # Functions of two operands, either of which may be a number. da = dy * df/da summed to the shape of a, db likewise.
 
-Slope = HostPair | Literal[1, -1]
+Slope = HostFunction | Literal[1, -1, 0] | None
 
 
-def _binary(name: str, formula: str, value: HostPair, left: Slope, right: Slope) -> Op:
-    """``left`` and ``right``, the partial derivatives, are functions of both operands or a constant 1 or -1.
+def binary(
+    name: str,
+    formula: str,
+    value: HostFunction,
+    left: Slope = None,
+    right: Slope = None,
+    library: str = "arithmetic",
+    whole: str = "",
+    takes: tuple[str, ...] = NUMBERS,
+    result: DType | None = None,
+) -> Op:
+    """The op y = value(a, b), broadcast; ``left`` and ``right``, its partial derivatives, are functions of both
+    operands or a constant, and without them there is no gradient.
 
-    Where one is a function the operands are saved, and binary.wgsl has it as ``<name>_left`` or ``<name>_right``.
+    wgsl/lib has ``<name>_value`` in the file ``library``, or in ``whole`` for integers if that is another, and
+    ``<name>_left`` and ``<name>_right`` where a derivative is a function: the operands are saved then.
     """
-    slopes = (left, right)
-    sides = tuple(side for side, slope in zip(("left", "right"), slopes, strict=True) if callable(slope))
+    rule = _Binary(name, value, (left, right), library, whole or library, takes, result)
 
     def spec(a: HasSpec | Scalar, b: HasSpec | Scalar) -> Spec:
-        out = _broadcast_spec(name, _common_type(name, a, b), a, b)
-        if out.dtype is bool_:
-            raise DtypeError(f"{name}: takes numbers, not bool; convert with astype")
-        return out
+        return rule.spec(a, b)
 
-    def host_forward(a: Any, b: Any) -> tuple[HostArray, Saved]:
-        operands = (a, b) if sides else (None, None)
-        return value(a, b), (*operands, _shape_of_host(a), _shape_of_host(b))
+    summed = "" if left is None else ", each summed to its shape"
+    spec.__doc__ = f"{formula}{summed}. Broadcast, {', '.join(takes)}; either operand may be a number."
+    if left is None:
+        return Op(name, spec, rule.host_forward, rule.forward)
+    return Op(name, spec, rule.host_forward, rule.forward, rule.host_backward, rule.backward)
 
-    def host_backward(dy: HostArray, saved: Saved, needs: Needs) -> HostGradients:
-        operands = [np.asarray(x, dy.dtype) for x in saved[:2]] if sides else []
+
+@dataclass(frozen=True)
+class _Binary:
+    """The functions of an op of two operands; the fields are the arguments of ``binary``."""
+
+    name: str
+    value: HostFunction
+    slopes: tuple[Slope, Slope]
+    library: str
+    whole: str
+    takes: tuple[str, ...]
+    result: DType | None
+
+    @property
+    def sides(self) -> tuple[str, ...]:
+        """Which derivatives are functions."""
+        return tuple(side for side, slope in zip(("left", "right"), self.slopes, strict=True) if callable(slope))
+
+    def spec(self, a: HasSpec | Scalar, b: HasSpec | Scalar) -> Spec:
+        dtype = common_type(self.name, a, b)
+        _require(self.name, self.takes, dtype)
+        return broadcast_spec(self.name, self.result or dtype, a, b)
+
+    def host_forward(self, a: Any, b: Any) -> tuple[HostArray, Saved]:
+        operands = (a, b) if self.sides else (None, None)
+        dtype = (a if isinstance(a, np.ndarray) else b).dtype
+        y = np.asarray(self.value(np.asarray(a, dtype), np.asarray(b, dtype)))
+        return y.astype(np.bool_ if self.result is bool_ else dtype, copy=False), (*operands, shape_of(a), shape_of(b))
+
+    def host_backward(self, dy: HostArray, saved: Saved, needs: Needs) -> HostGradients:
+        operands = [np.asarray(x, dy.dtype) for x in saved[:2]] if self.sides else []
 
         def one(slope: Slope, shape: Shape | None) -> HostArray:
-            return sum_to_host(dy * (slope(*operands) if callable(slope) else slope), shape)
+            factor = slope(*operands) if callable(slope) else slope
+            return sum_to_host(np.asarray(dy * factor, dy.dtype), shape)
 
-        made = [one(slopes[side], saved[2 + side]) if needs[side] else None for side in (0, 1)]
+        made = [one(self.slopes[side], saved[2 + side]) if needs[side] else None for side in (0, 1)]
         return made[0], made[1]
 
-    def forward(out: Spec, a: Operand, b: Operand) -> tuple[Array, Saved]:
+    def forward(self, out: Spec, a: Operand, b: Operand) -> tuple[Array, Saved]:
+        sides = self.sides
         operands = (a, b) if sides else (None, None)
-        return record_pair(name, "forward", out, a, b, sides), (*operands, _shape_of(a), _shape_of(b))
+        array = a if isinstance(a, Array) else b
+        library = self.library if isinstance(array, Array) and array.dtype.is_float else self.whole
+        used = sides if library == self.library else ()
+        y = record_pair(self.name, "forward", out, a, b, used, library=library)
+        return y, (*operands, shape_of(a), shape_of(b))
 
-    def backward(dy: Array, saved: Saved, needs: Needs) -> Gradients:
+    def backward(self, dy: Array, saved: Saved, needs: Needs) -> Gradients:
         def one(side: int, slope: Slope, shape: Shape | None) -> Array:
             if callable(slope):
                 entry = "right_backward" if side else "left_backward"
-                a, b = saved[:2]
-                return sum_to(record_pair(name, entry, Spec(dy.shape, float32), a, b, sides, dy), shape)
-            return sum_to(dy if slope == 1 else _negative_float(dy), shape)
+                out = Spec(dy.shape, float32)
+                made = record_pair(self.name, entry, out, saved[0], saved[1], self.sides, dy, self.library)
+                return sum_to(made, shape)
+            if slope == 1:
+                return sum_to(dy, shape)
+            return sum_to(record_pair("multiply", "forward", Spec(dy.shape, float32), dy, float(slope or 0)), shape)
 
-        made = [one(side, slopes[side], saved[2 + side]) if needs[side] else None for side in (0, 1)]
+        made = [one(side, self.slopes[side], saved[2 + side]) if needs[side] else None for side in (0, 1)]
         return made[0], made[1]
 
-    spec.__doc__ = f"{formula}, each summed to its shape. Broadcast; either operand may be a number."
-    return Op(name, spec, host_forward, forward, host_backward, backward)
+
+def shape_of(x: Any) -> Shape | None:
+    """The shape of an array, on a device or of numpy; None for a number."""
+    return None if isinstance(x, bool | int | float) else x.shape
 
 
-add = _binary("add", "y = a + b; da = dy, db = dy", np.add, 1, 1)
-subtract = _binary("subtract", "y = a - b; da = dy, db = -dy", np.subtract, 1, -1)
-multiply = _binary("multiply", "y = a b; da = dy b, db = dy a", np.multiply, lambda a, b: b, lambda a, b: a)
-_divide = _binary(
-    "divide", "y = a / b; da = dy / b, db = -dy a / b^2", np.divide, lambda a, b: 1.0 / b, lambda a, b: -(a / b) / b
-)
+def broadcast_spec(op: str, dtype: DType, *operands: HasSpec | Scalar) -> Spec:
+    """The spec of operands broadcast against each other."""
+    shapes = [x.shape for x in operands if not isinstance(x, bool | int | float)]
+    return Spec(shapes[0] if all(s == shapes[0] for s in shapes) else broadcast_shapes(op, *shapes), dtype)
 
 
-def divide_spec(a: HasSpec | Scalar, b: HasSpec | Scalar) -> Spec:
-    """y = a / b, float32, broadcast; da = dy / b, db = -dy a / b^2, each summed to its shape."""
-    require_float("divide", a, b)
-    return _divide.spec(a, b)
-
-
-divide = replace(_divide, spec=divide_spec)
-
-
-def _common_type(op: str, a: HasSpec | Scalar, b: HasSpec | Scalar) -> DType:
-    """The one element type of two operands; a number takes that of the array."""
-    if isinstance(a, bool | int | float):
-        a, b = b, a
-    assert not isinstance(a, bool | int | float)
-    dtype = a.dtype
-    if isinstance(b, bool | int | float):
-        if result_type(op, a, b) is not dtype:
-            raise DtypeError(f"{op}: the number {b!r} does not go with {dtype}; convert the array with astype")
-        as_scalar(op, b, dtype)
-    elif b.dtype is not dtype:
-        raise DtypeError(f"{op}: element types differ: {dtype} and {b.dtype}; convert one with astype")
+def common_type(op: str, *operands: HasSpec | Scalar) -> DType:
+    """The one element type of operands; a number takes that of the arrays."""
+    arrays = [x for x in operands if not isinstance(x, bool | int | float)]
+    if not arrays:
+        raise DtypeError(f"{op}: at least one operand must be an array; full() makes one")
+    dtype = arrays[0].dtype
+    for x in operands:
+        if isinstance(x, bool | int | float):
+            if result_type(op, arrays[0], x) is not dtype:
+                raise DtypeError(f"{op}: the number {x!r} does not go with {dtype}; convert the array with astype")
+            as_scalar(op, x, dtype)
+        elif x.dtype is not dtype:
+            raise DtypeError(f"{op}: element types differ: {dtype} and {x.dtype}; convert one with astype")
     return dtype
-
-
-# Comparisons: bool; no gradient. A comparison with NaN is false, except not_equal, which is true.
-
-
-def _comparison(name: str, sign: str, value: HostPair) -> Op:
-    def spec(a: HasSpec | Scalar, b: HasSpec | Scalar) -> Spec:
-        _common_type(name, a, b)
-        return _broadcast_spec(name, bool_, a, b)
-
-    def host_forward(a: Any, b: Any) -> tuple[HostArray, Saved]:
-        return value(a, b), ()
-
-    def forward(out: Spec, a: Operand, b: Operand) -> tuple[Array, Saved]:
-        return record_pair(name, "forward", out, a, b, library="comparison"), ()
-
-    nan = "true" if name == "not_equal" else "false"
-    spec.__doc__ = f"a {sign} b as bool, broadcast; {nan} where an operand is NaN. No gradient."
-    return Op(name, spec, host_forward, forward)
-
-
-equal = _comparison("equal", "==", np.equal)
-not_equal = _comparison("not_equal", "!=", np.not_equal)
-less = _comparison("less", "<", np.less)
-less_equal = _comparison("less_equal", "<=", np.less_equal)
-greater = _comparison("greater", ">", np.greater)
-greater_equal = _comparison("greater_equal", ">=", np.greater_equal)
-
-
-def where_spec(condition: HasSpec, a: HasSpec | Scalar, b: HasSpec | Scalar) -> Spec:
-    """y = a where the condition holds, else b, broadcast; da = dy where it holds, else 0, summed to the shape of a.
-
-    The condition is bool; a or b may be a number. NaN keeps its bits.
-    """
-    if getattr(condition, "dtype", None) is not bool_:
-        raise DtypeError(f"where: the condition is bool, not {getattr(condition, 'dtype', condition)}")
-    if isinstance(a, bool | int | float) and isinstance(b, bool | int | float):
-        raise DtypeError("where: at least one of the two choices must be an array; full() makes one")
-    return _broadcast_spec("where", _common_type("where", a, b), condition, a, b)
-
-
-def where_host_forward(condition: HostArray, a: Any, b: Any) -> tuple[HostArray, Saved]:
-    array = a if isinstance(a, np.ndarray) else b
-    y = np.where(condition, np.asarray(a, array.dtype), np.asarray(b, array.dtype))
-    return y, (condition, _shape_of_host(a), _shape_of_host(b))
-
-
-def where_host_backward(dy: HostArray, saved: Saved, needs: Needs) -> HostGradients:
-    condition, a_shape, b_shape = saved
-    zero = dy.dtype.type(0)
-    da = sum_to_host(np.where(condition, dy, zero), a_shape) if needs[1] else None
-    db = sum_to_host(np.where(condition, zero, dy), b_shape) if needs[2] else None
-    return None, da, db
-
-
-def where_forward(out: Spec, condition: Array, a: Operand, b: Operand) -> tuple[Array, Saved]:
-    return _choose(out, condition, a, b), (condition, _shape_of(a), _shape_of(b))
-
-
-def where_backward(dy: Array, saved: Saved, needs: Needs) -> Gradients:
-    condition, a_shape, b_shape = saved
-    out = Spec(dy.shape, dy.dtype)
-    da = sum_to(_choose(out, condition, dy, 0.0), a_shape) if needs[1] else None
-    db = sum_to(_choose(out, condition, 0.0, dy), b_shape) if needs[2] else None
-    return None, da, db
-
-
-where = Op("where", where_spec, where_host_forward, where_forward, where_host_backward, where_backward)
-
-
-def _choose(out: Spec, condition: Array, a: Operand, b: Operand) -> Array:
-    device = condition.device
-    y = allocate(out.shape, out.dtype, device, "where")
-    operands = (condition, a, b)
-    strides = tuple(
-        broadcast_strides(x.shape, out.shape) if isinstance(x, Array) else (0,) * len(out.shape) for x in operands
-    )
-    rank, extents, steps = walk("where", out.shape, strides)
-    device.recorder.record_over(
-        device.kernel("where", "forward", label=label("where", "forward", out.dtype)),
-        -(-y.size // 4),
-        condition=condition,
-        a=a if isinstance(a, Array) else condition,
-        b=b if isinstance(b, Array) else condition,
-        y=y,
-        shape=extents,
-        condition_strides=steps[0],
-        a_strides=steps[1],
-        b_strides=steps[2],
-        size=y.size,
-        rank=rank,
-        a_is_number=not isinstance(a, Array),
-        b_is_number=not isinstance(b, Array),
-        a_number=0 if isinstance(a, Array) else number_bits(a, out.dtype),
-        b_number=0 if isinstance(b, Array) else number_bits(b, out.dtype),
-    )
-    return y
-
-
-def astype_spec(x: HasSpec, dtype: DTypeLike) -> Spec:
-    """The nearest value of another type; dx = dy between floats, and no gradient otherwise.
-
-    float32 to an integer cuts towards zero, stops at the ends of the range and makes 0 of NaN; anything to bool is "not
-    zero"; integers keep their bits.
-    """
-    return Spec(x.shape, as_dtype(dtype))
-
-
-def astype_host_forward(x: HostArray, dtype: DTypeLike) -> tuple[HostArray, Saved]:
-    goal = as_dtype(dtype)
-    if x.dtype.kind == "f" and goal.is_integer:
-        limits = np.iinfo(goal.name)
-        whole = np.trunc(np.nan_to_num(x.astype(np.float64), nan=0.0, posinf=limits.max, neginf=limits.min))
-        return np.clip(whole, limits.min, limits.max).astype(goal.numpy), ()
-    if goal is bool_:
-        return x != 0, ()
-    return x.astype(x.dtype if goal.is_float and x.dtype.kind == "f" else goal.numpy), ()
-
-
-def astype_host_backward(dy: HostArray, saved: Saved, needs: Needs) -> HostGradients:
-    return (dy.copy(),)
-
-
-def astype_forward(out: Spec, x: Array, dtype: DTypeLike) -> tuple[Array, Saved]:
-    y = allocate(x.shape, out.dtype, x.device, "astype")
-    kernel = x.device.kernel(
-        "cast", "forward", _cast_prelude(x.dtype, out.dtype), (), f"astype.forward[{x.dtype} to {out.dtype}]"
-    )
-    x.device.recorder.record_over(kernel, -(-x.size // 4), x=x, y=y, size=x.size)
-    return y, ()
-
-
-def _cast_prelude(source: DType, goal: DType) -> str:
-    family = "" if goal in (bool_, float32) else "float32_" if source.is_float else "integer_"
-    function = f"{family}to_{goal}"
-    return (
-        f"alias source = {source.wgsl};\nalias goal = {goal.wgsl};\n"
-        f"fn convert(x: source) -> goal {{ return {function}(x); }}\n"
-    )
-
-
-def astype_backward(dy: Array, saved: Saved, needs: Needs) -> Gradients:
-    return (astype(dy, dtype=float32),)
-
-
-astype = Op("astype", astype_spec, astype_host_forward, astype_forward, astype_host_backward, astype_backward)

@@ -11,8 +11,9 @@ from ..array import Array, allocate
 from ..errors import ShapeError
 from ..op import Gradients, HostArray, HostGradients, Needs, Op, Saved, require_float
 from ..spec import HasSpec, Shape, Spec, broadcast_shapes, broadcast_strides, contiguous_strides, float32, size_of
+from .activation import ACTIVATIONS
+from .binary import add
 from .broadcast import gather
-from .elementwise import ACTIVATIONS, add
 from .reduction import reduce_axes, sum_to, sum_to_host
 
 __all__ = ["linear", "matmul"]

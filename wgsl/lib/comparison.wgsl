@@ -10,3 +10,10 @@ fn less_value(p: elem, q: elem) -> u32 { return u32(p < q && ordered(p, q)); }
 fn less_equal_value(p: elem, q: elem) -> u32 { return u32(p <= q && ordered(p, q)); }
 fn greater_value(p: elem, q: elem) -> u32 { return u32(p > q && ordered(p, q)); }
 fn greater_equal_value(p: elem, q: elem) -> u32 { return u32(p >= q && ordered(p, q)); }
+
+// What is not 0 is true, NaN too.
+fn is_true(p: elem) -> bool { return p != elem(0) || is_nan(f32(p)); }
+
+fn logical_and_value(p: elem, q: elem) -> u32 { return u32(is_true(p) && is_true(q)); }
+fn logical_or_value(p: elem, q: elem) -> u32 { return u32(is_true(p) || is_true(q)); }
+fn logical_xor_value(p: elem, q: elem) -> u32 { return u32(is_true(p) != is_true(q)); }

@@ -1,6 +1,7 @@
 // Provides: philox, stream_block, unit_interval. A counter-based generator: a block of four words is a function of a
 // key and a counter alone, so any element of any draw can be made anywhere, in any order, as often as needed.
 // Philox4x32-10: Salmon, Moraes, Dror and Shaw, Parallel random numbers: as easy as 1, 2, 3, 2011.
+// uses: lib/wide_product
 
 fn philox(key: vec2<u32>, counter: vec4<u32>) -> vec4<u32> {
   var k = key;
@@ -23,15 +24,4 @@ fn stream_block(key: vec2<u32>, position: vec2<u32>, index: u32) -> vec4<u32> {
 // The upper 24 bits as a number in [0, 1), exactly.
 fn unit_interval(bits: vec4<u32>) -> vec4<f32> {
   return vec4<f32>(bits >> vec4<u32>(8u)) * 5.9604644775390625e-8;
-}
-
-// Low and high word of a product of two words.
-fn wide_product(a: u32, b: u32) -> vec2<u32> {
-  let a_low = a & 0xFFFFu;
-  let a_high = a >> 16u;
-  let b_low = b & 0xFFFFu;
-  let b_high = b >> 16u;
-  let middle = a_high * b_low + ((a_low * b_low) >> 16u);
-  let other = a_low * b_high + (middle & 0xFFFFu);
-  return vec2<u32>(a * b, a_high * b_high + (middle >> 16u) + (other >> 16u));
 }

@@ -1,29 +1,30 @@
-// Provides: <name>_value and <name>_slope, functions of one number, for unary.wgsl and for the epilogue of matmul.wgsl.
-// A slope takes what the op saves: x or y, as the comment says. Where a built-in might drop a NaN, it is kept by hand.
-// uses: lib/numeric
+// Provides: <name>_value and <name>_slope, functions of one float, for unary.wgsl; identity, relu, tanh and sigmoid serve
+// the epilogue of matmul.wgsl too. A slope takes what the op saves: x or y, as its parameter is named. Where a built-in
+// might drop a NaN, it is kept by hand. The slopes of steps are 0.
+// uses: lib/exponential, lib/numeric
 
-// For the epilogue alone.
 fn identity_value(x: f32) -> f32 { return x; }
 
 fn negative_value(x: f32) -> f32 { return -x; }
 fn negative_slope(x: f32) -> f32 { return -1.0; }
 
-fn exp_value(x: f32) -> f32 { return select(exp(x), x, is_nan(x)); }
-fn exp_slope(y: f32) -> f32 { return y; }
+fn abs_value(x: f32) -> f32 { return abs(x); }
+fn abs_slope(x: f32) -> f32 { return sign_value(x); }
 
-// The built-in is good to an absolute error near 1, where the logarithm is small: there by the series of
-// 2 artanh(s), s = (x - 1) / (x + 1).
-fn log_value(x: f32) -> f32 {
-  if (x == 0.0) { return -infinity(); }
-  if (x < 0.0 || is_nan(x)) { return not_a_number(); }
-  if (x > 0.75 && x < 1.34) {
-    let s = (x - 1.0) / (x + 1.0);
-    let q = s * s;
-    return 2.0 * s * (1.0 + q * (1.0 / 3.0 + q * (1.0 / 5.0 + q * (1.0 / 7.0 + q * (1.0 / 9.0)))));
-  }
-  return log(x);
+fn sign_value(x: f32) -> f32 {
+  if (is_nan(x)) { return x; }
+  return select(select(0.0, -1.0, x < 0.0), 1.0, x > 0.0);
 }
-fn log_slope(x: f32) -> f32 { return 1.0 / x; }
+fn sign_slope(x: f32) -> f32 { return 0.0; }
+
+fn square_value(x: f32) -> f32 { return x * x; }
+fn square_slope(x: f32) -> f32 { return 2.0 * x; }
+
+fn reciprocal_value(x: f32) -> f32 {
+  if (x == 0.0) { return select(infinity(), -infinity(), bitcast<u32>(x) >> 31u == 1u); }
+  return 1.0 / x;
+}
+fn reciprocal_slope(y: f32) -> f32 { return -y * y; }
 
 fn sqrt_value(x: f32) -> f32 {
   if (x < 0.0 || is_nan(x)) { return not_a_number(); }
@@ -31,24 +32,52 @@ fn sqrt_value(x: f32) -> f32 {
 }
 fn sqrt_slope(y: f32) -> f32 { return 0.5 / y; }
 
-// tanh is 1 to the last bit from 9.02 on; past 88 the built-in may overflow. Near 0 it is good to an absolute error
-// only, so there by the Taylor series.
-fn tanh_value(x: f32) -> f32 {
-  if (is_nan(x)) { return x; }
-  if (abs(x) < 0.25) {
-    let q = x * x;
-    return x * (1.0 + q * (-1.0 / 3.0 + q * (2.0 / 15.0 + q * (-17.0 / 315.0 + q * (62.0 / 2835.0)))));
-  }
-  return tanh(clamp(x, -10.0, 10.0));
+fn rsqrt_value(x: f32) -> f32 {
+  if (x < 0.0 || is_nan(x)) { return not_a_number(); }
+  if (x == 0.0) { return reciprocal_value(x); }
+  return 1.0 / sqrt(x);
 }
-fn tanh_slope(y: f32) -> f32 { return 1.0 - y * y; }
+fn rsqrt_slope(y: f32) -> f32 { return -0.5 * y * y * y; }
 
-fn sigmoid_value(x: f32) -> f32 {
-  let small = exp(-abs(x));
-  return select(select(1.0, small, x < 0.0) / (1.0 + small), x, is_nan(x));
-}
-fn sigmoid_slope(y: f32) -> f32 { return y * (1.0 - y); }
+fn floor_value(x: f32) -> f32 { return floor(x); }
+fn floor_slope(x: f32) -> f32 { return 0.0; }
+
+fn ceil_value(x: f32) -> f32 { return ceil(x); }
+fn ceil_slope(x: f32) -> f32 { return 0.0; }
+
+fn round_value(x: f32) -> f32 { return round(x); }
+fn round_slope(x: f32) -> f32 { return 0.0; }
+
+fn trunc_value(x: f32) -> f32 { return trunc(x); }
+fn trunc_slope(x: f32) -> f32 { return 0.0; }
+
+fn frac_value(x: f32) -> f32 { return x - trunc(x); }
+fn frac_slope(x: f32) -> f32 { return 1.0; }
 
 // The slope at 0 is 0.
 fn relu_value(x: f32) -> f32 { return select(0.0, x, x > 0.0 || is_nan(x)); }
 fn relu_slope(y: f32) -> f32 { return select(0.0, 1.0, y > 0.0 || is_nan(y)); }
+
+// NaN stays; at the bounds the slope is 1.
+fn clip_value(x: f32, low: f32, high: f32) -> f32 {
+  if (is_nan(x)) { return x; }
+  return select(select(x, low, x < low), high, x > high || low > high);
+}
+fn clip_slope(x: f32, low: f32, high: f32) -> f32 { return select(0.0, 1.0, x >= low && x <= high); }
+
+fn isnan_value(x: f32) -> u32 { return u32(is_nan(x)); }
+fn isinf_value(x: f32) -> u32 { return u32((bitcast<u32>(x) & 0x7fffffffu) == 0x7f800000u); }
+fn isfinite_value(x: f32) -> u32 { return u32((bitcast<u32>(x) & 0x7f800000u) != 0x7f800000u); }
+fn signbit_value(x: f32) -> u32 { return bitcast<u32>(x) >> 31u; }
+
+// The slope is 1 where x was finite.
+fn nan_to_num_value(x: f32, for_nan: f32, for_infinity: f32, for_minus_infinity: f32) -> f32 {
+  if (is_nan(x)) { return for_nan; }
+  if (isinf_value(x) == 0u) { return x; }
+  return select(for_infinity, for_minus_infinity, x < 0.0);
+}
+fn nan_to_num_slope(x: f32, for_nan: f32, for_infinity: f32, for_minus_infinity: f32) -> f32 {
+  return f32(isfinite_value(x));
+}
+
+fn logical_not_value(x: f32) -> u32 { return u32(x == 0.0 && !is_nan(x)); }

@@ -1,0 +1,41 @@
+"""Choice between elements, and functions of three operands."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpu_backend import ops
+
+from ..tensor import Tensor, apply, promoted, tensor
+from .method import method
+
+
+def where(condition: Any, a: Any, b: Any) -> Tensor:
+    """a where the condition holds, else b, broadcast. As in PyTorch, a NaN slope in the branch not taken stays NaN."""
+    device = next((x.device for x in (condition, a, b) if isinstance(x, Tensor)), None)
+    if not isinstance(condition, Tensor):
+        condition = tensor(condition, device=device)
+    if not (isinstance(a, Tensor) or isinstance(b, Tensor)):
+        a = tensor(a, device=condition.device)
+    left, right = promoted("where", a, b)
+    return apply(ops.where, condition, left, right)
+
+
+@method
+def masked_fill(x: Tensor, mask: Any, value: float) -> Tensor:
+    """``value`` where the mask holds, else x; the mask broadcasts."""
+    if not isinstance(mask, Tensor):
+        mask = tensor(mask, device=x.device)
+    return apply(ops.masked_fill, x, mask, value)
+
+
+@method
+def lerp(a: Any, b: Any, weight: Any) -> Tensor:
+    """a + weight (b - a), broadcast; weights 0 and 1 give the ends exactly."""
+    return apply(ops.lerp, *promoted("lerp", a, b, weight))
+
+
+@method
+def addcmul(x: Any, a: Any, b: Any, value: float = 1.0) -> Tensor:
+    """x + value a b, broadcast."""
+    return apply(ops.addcmul, *promoted("addcmul", x, a, b), value=value)
