@@ -14,7 +14,7 @@ from .errors import GradientError
 from .tape import Entry, is_grad_enabled
 
 if TYPE_CHECKING:
-    from .tensor import Tensor
+    pass
 
 
 class InPlace:
@@ -27,13 +27,13 @@ class InPlace:
         _entry: Entry | None
         _requires_grad: bool
 
-    def _promoted(self, name: str, other: Any) -> tuple[Any, Any]:
+    def _promoted(self, op: Op, other: Any) -> tuple[Any, ...]:
         raise NotImplementedError
 
     def _as_operand(self, value: Any) -> Any:
         raise NotImplementedError
 
-    def _meet(self, op: Op, a: Any, b: Any) -> Tensor:
+    def _meet(self, name: str, a: Any, b: Any) -> Any:
         raise NotImplementedError
 
     def copy_(self, source: Any) -> Self:
@@ -84,13 +84,13 @@ class InPlace:
         unless self is a leaf that wants a gradient."""
         recorded = (isinstance(other, InPlace) and other._requires_grad) or self._entry is not None
         if is_grad_enabled() and recorded and not (self._requires_grad and self._entry is None):
-            return self._meet(op, self, other)
+            return self._meet(op.name, self, other)
         return self._in_place(name, op, other)
 
     def _in_place(self, name: str, op: Op, other: Any) -> Self:
         self._forbid_recording(name, other)
         mine = self.array
-        a, b = self._promoted(op.name, other)
+        a, b = self._promoted(op, other)
         made = op(a.array, b.array if isinstance(b, InPlace) else b)
         if made.shape != mine.shape or made.dtype is not mine.dtype:
             raise ShapeError(f"{name}: the result {made.shape} {made.dtype} does not fit {mine.shape} {mine.dtype}")

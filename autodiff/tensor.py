@@ -6,24 +6,25 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from gpu_backend import Array, Device, DType, DtypeError, Op, ShapeError, array, float32, full
+from gpu_backend import Array, Device, DType, DtypeError, Op, array, float32, full
 from gpu_backend.array import Readback
 from gpu_backend.capture import active, paused
 from gpu_backend.device import device as find_device
 from gpu_backend.device import same_device
+from gpu_backend.operators import Operators, catalogue
 from gpu_backend.ops import update
-from gpu_backend.spec import DTypeLike, Scalar, Shape, as_scalar, result_type
+from gpu_backend.spec import DTypeLike, Scalar, Shape, as_scalar
 from gpu_backend.storage import Storage
 
 from .errors import GradientError
 from .freeze import Mutations
 from .in_place import InPlace
-from .operators import Operators
 from .tape import Entry, deliver, is_grad_enabled, walk
 from .trace import note_gradient, note_leaf
 
@@ -40,7 +41,7 @@ class Tensor(InPlace, Operators):
 
     def __init__(self, array: Array, requires_grad: bool = False) -> None:
         if requires_grad and not array.dtype.is_float:
-            raise DtypeError(f"a gradient exists for float32 only, not for {array.dtype}")
+            raise DtypeError(f"a gradient exists for floats only, not for {array.dtype}")
         self.array = array
         self._requires_grad = requires_grad
         self._grad: Tensor | None = None
@@ -133,19 +134,8 @@ class Tensor(InPlace, Operators):
     def __dlpack_device__(self) -> tuple[int, int]:
         return self.array.__dlpack_device__()
 
-    def __float__(self) -> float:
-        return float(self.item())
-
-    def __int__(self) -> int:
-        return int(self.item())
-
     def __format__(self, spec: str) -> str:
         return format(self.item(), spec) if spec else str(self)
-
-    def __bool__(self) -> bool:
-        if self.size != 1:
-            raise ShapeError(f"the truth of shape {self.shape} is ambiguous; compare one element, or read numpy()")
-        return bool(self.item())
 
     def __len__(self) -> int:
         return len(self.array)
@@ -179,7 +169,7 @@ class Tensor(InPlace, Operators):
                     f"backward: shape {self.shape} has {self.size} elements; reduce it to one, with sum() or mean(), "
                     "or pass the gradient"
                 )
-            dy = Array(_one(self.device).storage, self.shape, float32, self.device)
+            dy = Array(_one(self.device, self.dtype).storage, self.shape, self.dtype, self.device)
         else:
             self._check_gradient("backward", gradient)
             dy = gradient.array
@@ -220,7 +210,7 @@ class Tensor(InPlace, Operators):
         if self._entry is not None:
             raise GradientError("requires_grad_: this tensor is the result of an op; ask before the op, or detach()")
         if requires_grad and not self.dtype.is_float:
-            raise DtypeError(f"a gradient exists for float32 only, not for {self.dtype}")
+            raise DtypeError(f"a gradient exists for floats only, not for {self.dtype}")
         note_leaf(self)
         self._requires_grad = requires_grad
         Mutations.count += 1
@@ -268,17 +258,21 @@ class Tensor(InPlace, Operators):
 
     # What Operators and InPlace need of a tensor.
 
-    def _promoted(self, name: str, other: Any) -> tuple[Any, Any]:
-        return promoted(name, self, other)
+    def _promoted(self, op: Op, other: Any) -> tuple[Any, ...]:
+        return promoted(op, self, other)
 
     def _as_operand(self, value: Any) -> Tensor | Scalar:
         return _as_operand(value, self)
 
-    def _apply(self, op: Op, *inputs: Any, **attributes: Any) -> Tensor:
-        return apply(op, *inputs, **attributes)
+    def _apply(self, name: str, **attributes: Any) -> Any:
+        return apply(catalogue[name], self, **attributes)
 
-    def _meet(self, op: Op, a: Any, b: Any) -> Tensor:
-        return apply_promoted(op, a, b)
+    def _meet(self, name: str, a: Any, b: Any) -> Any:
+        return apply_promoted(catalogue[name], a, b)
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Callable[..., Tensor]: ...  # functions marked @method in functional
 
 
 def _restored(kind: type[Tensor], array: Array, requires_grad: bool) -> Tensor:
@@ -287,13 +281,14 @@ def _restored(kind: type[Tensor], array: Array, requires_grad: bool) -> Tensor:
     return result
 
 
-def _one(device: Device) -> Array:
+def _one(device: Device, dtype: DType) -> Array:
     """The number 1 on a device, where every walk back from a scalar starts."""
+    key = f"one {dtype}"
     with device.lock:
-        if "one" not in device.constants:
+        if key not in device.constants:
             with paused():
-                device.constants["one"] = update.persist(full((), 1.0, device=device), "one")
-        one: Array = device.constants["one"]
+                device.constants[key] = update.persist(full((), 1.0, dtype, device), "one")
+        one: Array = device.constants[key]
         return one
 
 
@@ -341,25 +336,25 @@ def apply(op: Op, *inputs: Tensor | Scalar | None, **attributes: Any) -> Tensor:
     return result
 
 
-def apply_promoted(op: Op, a: Any, b: Any, **attributes: Any) -> Tensor:
-    """``apply`` for two operands that meet in their common element type."""
-    if isinstance(a, Tensor) and isinstance(b, Tensor) and a.array.dtype is b.array.dtype is float32:
-        return apply(op, a, b, **attributes)
-    left, right = promoted(op.name, a, b)
-    return apply(op, left, right, **attributes)
+def apply_promoted(op: Op, *operands: Any, **attributes: Any) -> Tensor:
+    """``apply`` for operands, tensors, numbers or numpy arrays, that first meet in their common element type."""
+    for x in operands:
+        if not isinstance(x, Tensor) or x.array.dtype is not float32:
+            return apply(op, *promoted(op, *operands), **attributes)
+    return apply(op, *operands, **attributes)
 
 
-def promoted(name: str, a: Any, b: Any) -> tuple[Tensor | Scalar, Tensor | Scalar]:
-    """Two operands in their common element type; a Python number stays one and takes the type of the other."""
-    one = a if isinstance(a, Tensor) else b
-    if not isinstance(one, Tensor):
-        raise DtypeError(f"{name}: at least one operand must be a tensor")
-    operands = [_as_operand(x, one) for x in (a, b)]
-    goal = result_type(name, *(x.array if isinstance(x, Tensor) else x for x in operands))
-    if name == "divide" and not goal.is_float:
-        goal = float32
-    left, right = (x.astype(goal) if isinstance(x, Tensor) else as_scalar(name, x, goal) for x in operands)
-    return left, right
+def promoted(op: Op, *operands: Any) -> tuple[Tensor | Scalar, ...]:
+    """Operands in the element type in which ``op`` has them meet; a Python number stays one and takes their type."""
+    one = next((x for x in operands if isinstance(x, Tensor)), None)
+    if one is None:
+        raise DtypeError(f"{op.name}: at least one operand must be a tensor")
+    known = tuple(_as_operand(x, one) for x in operands)
+    alone, rest = known[: op.promoted_from], known[op.promoted_from :]
+    goal = op.common_type(tuple(x.array if isinstance(x, Tensor) else x for x in rest))
+    if goal is None:
+        return known
+    return *alone, *(x.astype(goal) if isinstance(x, Tensor) else as_scalar(op.name, x, goal) for x in rest)
 
 
 def _as_operand(value: Any, like: Tensor) -> Tensor | Scalar:

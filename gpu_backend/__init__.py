@@ -49,6 +49,7 @@ from .ops.reduction import *  # noqa: F403
 from .ops.unary import *  # noqa: F403
 from .spec import DType as DType
 from .spec import bool_ as bool_
+from .spec import float16 as float16
 from .spec import float32 as float32
 from .spec import int32 as int32
 from .spec import uint32 as uint32

@@ -16,13 +16,29 @@ from .capture import active
 from .device import Device
 from .device import device as find_device
 from .errors import DeviceError, DtypeError, ReleasedBufferError, ShapeError
+from .operators import Operators, catalogue
 from .recorder import READS, Download
-from .spec import DType, DTypeLike, Scalar, Shape, as_dtype, as_shape, bool_, float32, int32, reshaped, size_of, uint32
+from .spec import (
+    DType,
+    DTypeLike,
+    Scalar,
+    Shape,
+    as_dtype,
+    as_shape,
+    bool_,
+    float16,
+    float32,
+    int32,
+    reshaped,
+    size_of,
+    uint32,
+)
 from .storage import Storage
 from .submission import Bytes
 
 _NATIVE = {
     np.dtype(np.float32): float32,
+    np.dtype(np.float16): float16,
     np.dtype(np.int32): int32,
     np.dtype(np.uint32): uint32,
     np.dtype(np.bool_): bool_,
@@ -31,11 +47,14 @@ _NATIVE = {
 HOST_DLPACK_DEVICE = (1, 0)  # kDLCPU, the first one
 
 
-class Array:
+class Array(Operators):
     """Elements of one type on one device. Make one with ``array``, ``empty`` or an op; read it with ``numpy``."""
 
     __slots__ = ("__weakref__", "device", "dtype", "shape", "storage")
     __array_ufunc__ = None
+
+    shape: Shape
+    dtype: DType
 
     def __init__(self, storage: Storage, shape: Shape, dtype: DType, device: Device) -> None:
         self.storage = storage
@@ -55,8 +74,8 @@ class Array:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the elements take on the device."""
-        return self.size * self.device.storage_dtype(self.dtype).itemsize
+        """Bytes that the elements take on the device, in whole words."""
+        return nbytes_of(self.shape, self.dtype, self.device)
 
     def numpy(self) -> npt.NDArray[Any]:
         """A copy of the elements as numpy. Waits for the work recorded so far; changes nothing on the device."""
@@ -116,6 +135,12 @@ class Array:
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return HOST_DLPACK_DEVICE
+
+    def _apply(self, name: str, **attributes: Any) -> Any:
+        return catalogue[name](self, **attributes)
+
+    def _meet(self, name: str, a: Any, b: Any) -> Any:
+        return catalogue[name](_operand(a, self), _operand(b, self))
 
     def __reduce__(self) -> Any:
         """Pickled through the host. A host array comes back on the host, any other on the default device of then."""
@@ -185,9 +210,17 @@ class Readback:
         return self.numpy().tolist()
 
 
+def _operand(value: Any, like: Array) -> Any:
+    """An array or a Python number; anything else that numpy understands becomes an array on the device of ``like``."""
+    if isinstance(value, Array | bool | int | float):
+        return value
+    return value.item() if isinstance(value, np.generic) else array(value, device=like.device)
+
+
 def elements_of(content: Bytes, like: Any) -> npt.NDArray[Any]:
     """Bytes of a buffer as numpy in the shape and type of an array; a view of them, but for bool."""
-    elements: npt.NDArray[Any] = content.view(like.device.storage_dtype(like.dtype)).reshape(like.shape)
+    stored = like.device.storage_dtype(like.dtype)
+    elements: npt.NDArray[Any] = content[: size_of(like.shape) * stored.itemsize].view(stored).reshape(like.shape)
     return elements.astype(np.bool_) if like.dtype is bool_ else elements
 
 
@@ -209,7 +242,7 @@ def allocate(shape: Shape, dtype: DType, device: Device, label: str) -> Array:
     """``empty`` without checks of shape and type, for ops."""
     if device.health.ended:
         device.health.check()
-    storage = device.pool.take(size_of(shape) * device.storage_dtype(dtype).itemsize, label, shape)
+    storage = device.pool.take(nbytes_of(shape, dtype, device), label, shape)
     return Array(storage, shape, dtype, device)
 
 
@@ -219,7 +252,7 @@ def array(
     """An array on a device with the elements of ``data``: numbers, nested lists, numpy, or another Array, whose device
     is then the default.
 
-    Without ``dtype``: float64 and float16 become float32, 64-bit, 16-bit and 8-bit integers become int32 (uint32 stays,
+    Without ``dtype``: float64 becomes float32, 64-bit, 16-bit and 8-bit integers become int32 (uint32 stays,
     uint64 becomes uint32), in any memory order, byte order or stride. DtypeError if an integer does not fit, or for
     complex numbers, strings and objects.
     """
@@ -242,7 +275,26 @@ def write(target: Array, elements: npt.NDArray[Any]) -> None:
 def bytes_of(elements: npt.NDArray[Any], device: Device) -> Bytes:
     """Elements of one of the types there are as they lie in a buffer of the device."""
     stored = np.ascontiguousarray(elements, device.storage_dtype(_NATIVE[elements.dtype]))
-    return stored.reshape(-1).view(np.uint8)
+    return whole_words(stored)
+
+
+def from_host(device: Device, elements: Any, dtype: DType, label: str) -> Array:
+    """A new array of what a twin made, in the type that the device stores; elements are cast, not checked."""
+    result = allocate(np.shape(elements), dtype, device, label)
+    stored = np.asarray(elements, device.storage_dtype(dtype), order="C")
+    device.recorder.upload(result.storage, whole_words(stored))
+    return result
+
+
+def whole_words(stored: npt.NDArray[Any]) -> Bytes:
+    """The bytes of contiguous elements, padded to whole words."""
+    content = stored.reshape(-1).view(np.uint8)
+    return content if content.nbytes % 4 == 0 else np.pad(content, (0, -content.nbytes % 4))
+
+
+def nbytes_of(shape: Shape, dtype: DType, device: Device) -> int:
+    """Bytes of so many elements in a buffer: whole words, since that is what a queue writes and copies."""
+    return (size_of(shape) * device.storage_dtype(dtype).itemsize + 3) & ~3
 
 
 @contextmanager

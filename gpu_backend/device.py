@@ -24,7 +24,7 @@ from .errors import DeviceError, DeviceLostError, OutOfMemoryError
 from .health import REMEDY, Health
 from .pipeline import Constants, Kernel, PipelineCache
 from .recorder import HostRecorder, Recorder
-from .spec import DType
+from .spec import DType, float32
 
 HOST_LARGEST_BUFFER = 2**40
 LARGEST_INDEXED = 2**33  # bytes: kernels count elements in u32, with room to round up
@@ -125,7 +125,7 @@ class HostDevice(Device):
         return f"{self.name}, numpy {np.__version__}"
 
     def storage_dtype(self, dtype: DType) -> np.dtype[np.generic]:
-        return self.float_type if dtype.is_float else dtype.storage
+        return self.float_type if dtype is float32 else dtype.storage
 
 
 class _GPUAllocator:

@@ -23,20 +23,23 @@ The block holds, with the attributes of the op as keyword arguments:
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from .array import Array, allocate
+from .array import Array, from_host
+from .cast import cast, common, meet
 from .device import Device, same_device
 from .errors import CaptureError, DtypeError
 from .fallback import call_on_host
 from .observe import observed
-from .spec import DTYPES, DType, Scalar, Spec
+from .spec import DTYPES, DType, Scalar, Spec, float16, float32
 
 Operand = Array | Scalar
 Saved = tuple[Any, ...]
@@ -52,8 +55,14 @@ class Op:
 
     ``forward`` None, or ``backward`` None where there is a ``host_backward``: no kernel is written yet, so the twin
     computes on the host in the middle of work on a device; ``fallback.py`` says how that shows. ``host_backward`` None:
-    the op has no gradient, and asking for one raises. ``is_view``: the result shares the memory of
-    the input, on every device, so that ``forward`` and ``backward`` serve the host as well.
+    the op has no gradient, and asking for one raises. ``is_view``: the result shares the memory of the input, on every
+    device, so that ``forward`` and ``backward`` serve the host as well.
+
+    ``promotion``: operands of several element types, from number ``promoted_from`` on, meet in their common one
+    before a call, or, "float", in a float; "" for ops that want them equal, or each its own.
+
+    float16 is a type of storage: an op on it computes in float32, from copies, and its result is float16 again unless a
+    float32 took part. Views, and ops that are ``typeless``, see it as it is.
     """
 
     name: str
@@ -63,17 +72,50 @@ class Op:
     host_backward: Callable[..., HostGradients] | None = None
     backward: Callable[..., Gradients] | None = None
     is_view: bool = False
+    promotion: str = ""
+    promoted_from: int = 0
+    typeless: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "__doc__", self.spec.__doc__)
 
-    def __call__(self, *inputs: Operand, **attributes: Any) -> Array:
-        """The result alone."""
-        return self.run(inputs, attributes)[0]
+    def __call__(self, *arguments: Any, **attributes: Any) -> Array:
+        """The result alone. Attributes may follow the operands without their names; several arrays may be one list."""
+        inputs, named = self.operands(arguments, attributes)
+        if self.promotion:
+            device_of(self.name, inputs)
+            first = self.promoted_from
+            inputs = (*inputs[:first], *meet(self.name, self.promotion, inputs[first:]))
+        return self.run(inputs, named)[0]
+
+    def operands(self, arguments: Sequence[Any], attributes: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The operands and the named attributes of a call as a user writes it."""
+        signature = _signature(self.spec)
+        if signature is None:  # any number of arrays
+            first = arguments[0] if arguments else ()
+            if isinstance(first, list | tuple):
+                return tuple(first), {**dict(zip(_keywords(self.spec), arguments[1:], strict=False)), **attributes}
+            return tuple(arguments), attributes
+        operands, names = signature
+        inputs = [
+            *arguments[: len(operands)],
+            *(attributes.pop(n) for n in operands[len(arguments) :] if n in attributes),
+        ]
+        rest = arguments[len(operands) :]
+        if len(rest) > len(names):
+            raise TypeError(f"{self.name}: takes {len(operands) + len(names)} arguments, not {len(arguments)}")
+        return tuple(inputs), {**dict(zip(names, rest, strict=False)), **attributes}
+
+    def common_type(self, operands: tuple[Any, ...]) -> DType | None:
+        """The element type in which operands meet before a call; None where they need not."""
+        return common(self.name, self.promotion, operands) if self.promotion else None
 
     def run(self, inputs: Sequence[Operand], attributes: dict[str, Any]) -> tuple[Array, Saved]:
         """The result and what the backward needs. Raises before anything is recorded if shapes or types do not fit."""
         device = device_of(self.name, inputs)
+        for x in inputs:
+            if isinstance(x, Array) and x.dtype is float16 and not (self.is_view or self.typeless):
+                return self._run_wide(inputs, attributes)
         if observed.by is None:
             return self._run(device, inputs, attributes)
         observer, start = observed.by, time.perf_counter()
@@ -92,10 +134,23 @@ class Op:
                 return self._run_through_host(device, out, inputs, attributes)
             return self.forward(out, *inputs, **attributes)
 
+    def _run_wide(self, inputs: Sequence[Operand], attributes: dict[str, Any]) -> tuple[Array, Saved]:
+        """``run`` with float16 operands as float32; the types stand first in what is saved."""
+        types = tuple(x.dtype if isinstance(x, Array) else None for x in inputs)
+        wide = [cast(x, float32) if isinstance(x, Array) and x.dtype is float16 else x for x in inputs]
+        y, saved = self.run(wide, attributes)
+        if y.dtype is float32 and float32 not in types:
+            y = cast(y, float16)
+        return y, (_Types(types), *saved)
+
     def run_backward(self, dy: Array, saved: Saved, needs: Needs) -> Gradients:
         """One gradient per input, None where none is needed."""
         if self.host_backward is None:
             raise DtypeError(f"{self.name}: this op has no gradient")
+        if saved and isinstance(saved[0], _Types):
+            made = self.run_backward(cast(dy, float32), saved[1:], needs)
+            types = saved[0]
+            return tuple(cast(dx, types[n] or float32) if dx is not None else None for n, dx in enumerate(made))
         if observed.by is None:
             return self._run_backward(dy, saved, needs)
         observer, start = observed.by, time.perf_counter()
@@ -115,7 +170,11 @@ class Op:
                 # there is one: run_backward has looked
                 made = self.host_backward(upstream, _to_host(saved), needs)  # type: ignore[misc]
             return tuple(
-                None if dx is None else dy if dx is upstream else _from_host(device, dx, dy.dtype, f"d {self.name}")
+                None
+                if dx is None
+                else dy
+                if dx is upstream
+                else from_host(device, dx, _float_of(dx, dy.dtype), f"d {self.name}")
                 for dx in made
             )
 
@@ -125,7 +184,7 @@ class Op:
         operands = [x.host() if isinstance(x, Array) else x for x in inputs]
         with np.errstate(all="ignore"):  # inf and NaN are values here, as on an adapter
             y, saved = self.host_forward(*operands, **attributes)
-        result = _from_host(device, y, out.dtype, self.name)
+        result = from_host(device, y, out.dtype, self.name)
         known: list[tuple[Any, Any]] = [(y, result), *zip(operands, inputs, strict=True)]
         return result, tuple(_keep(device, item, known, self.name) for item in saved)
 
@@ -186,6 +245,26 @@ class Op:
         return f"<Op {self.name}>"
 
 
+class _Types(tuple[DType | None, ...]):
+    """The element types of the operands, where some were float16."""
+
+    __slots__ = ()
+
+
+@lru_cache(maxsize=512)
+def _signature(spec: Callable[..., Spec]) -> tuple[list[str], list[str]] | None:
+    """The names of operands and of attributes, told apart by their annotation; None for any number of operands."""
+    parameters = inspect.signature(spec).parameters.values()
+    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        return None
+    operands = [p.name for p in parameters if "HasSpec" in str(p.annotation)]
+    return operands, [p.name for p in parameters if p.name not in operands]
+
+
+def _keywords(spec: Callable[..., Spec]) -> list[str]:
+    return [p.name for p in inspect.signature(spec).parameters.values() if p.kind is p.KEYWORD_ONLY]
+
+
 def device_of(name: str, inputs: Sequence[Operand | None]) -> Device:
     """The one device on which all arrays among ``inputs`` live; DeviceError if there are two."""
     found: Device | None = None
@@ -210,11 +289,8 @@ def require_float(op: str, *operands: Any) -> None:
             raise DtypeError(f"{op}: takes float32, not {dtype}; convert with astype")
 
 
-def _from_host(device: Device, elements: Any, dtype: DType, label: str) -> Array:
-    result = allocate(np.shape(elements), dtype, device, label)
-    stored = np.asarray(elements, device.storage_dtype(dtype), order="C")
-    device.recorder.upload(result.storage, stored.reshape(-1).view(np.uint8))
-    return result
+def _float_of(dx: HostArray, otherwise: DType) -> DType:
+    return float16 if dx.dtype == float16.numpy else otherwise
 
 
 def _keep(device: Device, item: Any, known: list[tuple[Any, Any]], label: str) -> Any:
@@ -225,7 +301,7 @@ def _keep(device: Device, item: Any, known: list[tuple[Any, Any]], label: str) -
     if not isinstance(item, np.ndarray):
         return item
     dtype = next((d for d in DTYPES if d.numpy == item.dtype), DTYPES[0])
-    return _from_host(device, item, dtype, label)
+    return from_host(device, item, dtype, label)
 
 
 def _to_host(saved: Saved) -> Saved:

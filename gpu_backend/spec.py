@@ -21,7 +21,7 @@ Scalar = bool | int | float
 class DType:
     """An element type: its name, its WGSL type in a storage buffer, its numpy types outside and inside the buffer.
 
-    Every element takes four bytes; a bool is stored as one u32, 0 or 1.
+    An element takes four bytes, a bool as one u32, 0 or 1; a float16 takes two, half a word, and kernels use f32.
     """
 
     name: str
@@ -32,7 +32,7 @@ class DType:
     @property
     def is_float(self) -> bool:
         """Whether a gradient can flow through values of this type."""
-        return self.name == "float32"
+        return self.name in ("float32", "float16")
 
     @property
     def is_integer(self) -> bool:
@@ -47,11 +47,12 @@ class DType:
 
 
 float32 = DType("float32", "f32", np.dtype(np.float32), np.dtype(np.float32))
+float16 = DType("float16", "u32", np.dtype(np.float16), np.dtype(np.float16))
 int32 = DType("int32", "i32", np.dtype(np.int32), np.dtype(np.int32))
 uint32 = DType("uint32", "u32", np.dtype(np.uint32), np.dtype(np.uint32))
 bool_ = DType("bool", "u32", np.dtype(np.bool_), np.dtype(np.uint32))
 
-DTYPES = (float32, int32, uint32, bool_)
+DTYPES = (float32, float16, int32, uint32, bool_)
 
 DTypeLike = DType | str | type | np.dtype[Any]
 
@@ -163,12 +164,14 @@ def reshaped(shape: Shape, wanted: int | Iterable[int]) -> Shape:
 def result_type(op: str, *operands: HasSpec | Scalar) -> DType:
     """The element type in which ``operands`` meet. Python scalars are weak: they take the type of the arrays.
 
-    bool goes to int32 or uint32, and any of them to float32. int32 with uint32 raises, since no type here holds both.
-    A Python float meets integers as float32; a Python int meets bool as int32.
+    bool goes to int32 or uint32, and any of them to float16 or float32; float16 with float32 gives float32. int32 with
+    uint32 raises, since no type here holds both. A Python float meets integers as float32, a Python int bool as int32.
     """
     dtypes = {operand.dtype for operand in operands if not isinstance(operand, bool | int | float)}
     if float32 in dtypes:
         return float32
+    if float16 in dtypes:
+        return float16
     if int32 in dtypes and uint32 in dtypes:
         raise DtypeError(f"{op}: int32 and uint32 have no common type here; convert one with astype")
     integers = dtypes & {int32, uint32}

@@ -11,7 +11,7 @@ from kernel_cases import RNG, N, Run, extents, items, kernel, normal, quads, str
 from gpu_backend.testing import assert_close
 
 UNARY = (
-    "// uses: lib/scalar\nalias elem = f32;\nalias result = f32;\n"
+    "// uses: lib/activation, lib/trigonometric\nalias elem = f32;\nalias result = f32;\n"
     "fn value(x: f32) -> f32 {{ return {0}_value(x); }}\nfn slope(v: f32) -> f32 {{ return {0}_slope(v); }}\n"
 )
 
@@ -25,7 +25,7 @@ def unary_forward(run: Run) -> None:
             prelude=UNARY.format(name),
             inputs={"x": x},
             outputs={"y": N},
-            params={"size": N, "first": 0.0, "second": 0.0},
+            params={"size": N, "first": 0.0, "second": 0.0, "third": 0.0},
             workgroups=quads(N),
             entry="forward",
         )
@@ -40,7 +40,7 @@ def unary_backward(run: Run) -> None:
         prelude=UNARY.format("tanh"),
         inputs={"saved": saved, "dy": dy},
         outputs={"dx": N},
-        params={"size": N, "first": 0.0, "second": 0.0},
+        params={"size": N, "first": 0.0, "second": 0.0, "third": 0.0},
         workgroups=quads(N),
         entry="backward",
     )
@@ -211,3 +211,104 @@ def copy_transpose(run: Run) -> None:
             workgroups=items(blocks),
         )
         np.testing.assert_array_equal(made["y_words"], x.transpose(0, 2, 1))
+
+
+GATE = (
+    "// uses: lib/activation\nfn gate(b: f32) -> f32 { return silu_value(b); }\n"
+    "fn gate_slope(b: f32) -> f32 { return silu_slope(b); }\n"
+)
+
+
+@kernel("gated.forward", "gated.backward")
+def gated(run: Run, entry: str) -> None:
+    x, dy = normal(5, 2, 41), normal(5, 41)
+    a, b = x[:, 0].astype(np.float64), x[:, 1].astype(np.float64)
+    s = 1 / (1 + np.exp(-b))
+    outputs: dict[str, Any] = {"y": (5, 41)} if entry == "forward" else {"dx": (5, 2, 41)}
+    inputs = {"x": x} if entry == "forward" else {"x": x, "dy": dy}
+    made = run(
+        "gated",
+        entry=entry,
+        prelude=GATE,
+        inputs=inputs,
+        outputs=outputs,
+        params={"size": 205, "half": 41},
+        workgroups=items(205),
+    )
+    if entry == "forward":
+        assert_close(made["y"], a * b * s, rtol=1e-5, atol=1e-6)
+    else:
+        expected = np.stack([dy * b * s, dy * a * s * (1 + b * (1 - s))], axis=1)
+        assert_close(made["dx"], expected, rtol=1e-5, atol=1e-6)
+
+
+TERNARY = "".join(
+    f"fn {name}(p: f32, q: f32, r: f32) -> f32 {{{{ return {{0}}_{name}(p, q, r); }}}}\n"
+    for name in ("value", "first", "second", "third")
+)
+
+
+@kernel("ternary.forward", "ternary.first_backward", "ternary.second_backward", "ternary.third_backward")
+def ternary(run: Run, entry: str) -> None:
+    a, b, dy = normal(6, 11), normal(11), normal(6, 11)
+    p, q, r = a.astype(np.float64), b.astype(np.float64), 0.25
+    params = {"shape": extents((6, 11)), "size": 66, "rank": 2, "constant": -1.5}
+    for place, array in (("a", a), ("b", b), ("c", None)):
+        params[f"{place}_strides"] = [0] * 8 if array is None else strides((6, 11), array.shape)
+        params[f"{place}_is_number"] = array is None
+        params[f"{place}_number"] = 0.25
+    inputs = {"a": a, "b": b, "c": a}
+    if entry != "forward":
+        inputs["dy"] = dy
+    expected = {
+        "lerp": {"forward": p + r * (q - p), "first": dy * (1 - r), "second": dy * r, "third": dy * (q - p)},
+        "addcmul": {"forward": p - 1.5 * q * r, "first": dy, "second": dy * -1.5 * r, "third": dy * -1.5 * q},
+    }
+    for name, values in expected.items():
+        made = run(
+            "ternary",
+            entry=entry,
+            prelude=TERNARY.format(name),
+            inputs=inputs,
+            outputs={"y": (6, 11)},
+            params=params,
+            workgroups=items(66),
+        )
+        wanted = np.broadcast_to(values[entry.removesuffix("_backward")], (6, 11))
+        assert_close(made["y"], wanted, rtol=1e-5, atol=1e-6)
+
+
+@kernel("half.widen")
+def half_widen(run: Run) -> None:
+    halves = np.arange(2**16, dtype=np.uint16)  # all there are, but of the many NaN only the quiet ones
+    halves[(halves & 0x7FFF) > 0x7C00] |= 0x200
+    made = run(
+        "half",
+        entry="widen",
+        inputs={"words": halves.view(np.uint32)},
+        outputs={"y": 2**16},
+        params={"size": 2**16},
+        workgroups=items(2**15),
+    )
+    np.testing.assert_array_equal(made["y"], halves.view(np.float16).astype(np.float32))
+
+
+@kernel("half.narrow")
+def half_narrow(run: Run) -> None:
+    edges = np.array(
+        [0, -0.0, 65504, 65519.99, 65520, 1e9, np.inf, np.nan, 2**-24, 2**-25, 2**-26, -(2**-14)], np.float32
+    )
+    middles = np.arange(1, 0x7C00, 7, dtype=np.uint16).view(np.float16).astype(np.float32) * np.float32(1 + 2**-11)
+    x = np.concatenate([edges, middles, normal(N) * 1e-6, normal(N) * 100])
+    x = x[: x.size - 1 + x.size % 2]  # an odd number: the last word is half full
+    made = run(
+        "half",
+        entry="narrow",
+        inputs={"x": x},
+        outputs={"y_words": (x.size + 1) // 2},
+        params={"size": x.size},
+        workgroups=items((x.size + 1) // 2),
+    )
+    with np.errstate(over="ignore"):
+        expected = x.astype(np.float16)
+    np.testing.assert_array_equal(made["y_words"].view(np.float16)[: x.size], expected)

@@ -34,7 +34,7 @@ def test_any_memory_order_and_byte_order(device: Device) -> None:
     ("given", "stored"),
     [
         ("float64", "float32"),
-        ("float16", "float32"),
+        ("float16", "float16"),
         ("int64", "int32"),
         ("int16", "int32"),
         ("int8", "int32"),

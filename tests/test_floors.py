@@ -13,7 +13,7 @@ ROOT = Path(__file__).parent.parent
 # Lowest first. A module may import from its own floor or from below; a package stands for all inside it.
 FLOORS = [
     ["wgsl"],
-    ["gpu_backend.errors", "gpu_backend.spec"],
+    ["gpu_backend.errors", "gpu_backend.spec", "gpu_backend.operators"],
     ["gpu_backend.syntax"],
     [
         "gpu_backend.adapter",
@@ -31,7 +31,7 @@ FLOORS = [
     ["gpu_backend.dispatch"],
     ["gpu_backend.device"],
     ["gpu_backend.array", "gpu_backend.install"],
-    ["gpu_backend.fallback", "gpu_backend.plan"],
+    ["gpu_backend.cast", "gpu_backend.fallback", "gpu_backend.plan"],
     ["gpu_backend.op"],
     ["gpu_backend.ops"],
     ["gpu_backend.memory", "gpu_backend.profiler"],
@@ -40,7 +40,7 @@ FLOORS = [
     # The gradient line: below it no Tensor, no tape.
     ["autodiff.errors", "autodiff.freeze"],
     ["autodiff.trace"],
-    ["autodiff.tape", "autodiff.operators"],
+    ["autodiff.tape"],
     ["autodiff.in_place"],
     ["autodiff.tensor"],
     ["autodiff.random"],

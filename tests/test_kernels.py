@@ -31,20 +31,46 @@ def test_every_entry_point_has_a_test() -> None:
     assert entries == set(TESTS)
 
 
+def unary_prelude(elem: str, result: str, library: str, name: str, slope: str = "0.0", extra: str = "") -> str:
+    return (
+        f"// uses: lib/{library}\nalias elem = {elem};\nalias result = {result};\n"
+        f"fn value(x: elem) -> result {{ return {name}_value(x{extra}); }}\n"
+        f"fn slope(v: f32) -> f32 {{ return {slope}; }}\n"
+    )
+
+
+def binary_prelude(library: str, name: str, elem: str, result: str, slopes: bool) -> str:
+    sides = "".join(
+        f"fn {side}(p: elem, q: elem) -> f32 {{ return {f'{name}_{side}(p, q)' if slopes else '1.0'}; }}\n"
+        for side in ("left", "right")
+    )
+    head = f"// uses: lib/{library}\nalias elem = {elem};\nalias result = {result};\n"
+    return f"{head}fn value(p: elem, q: elem) -> result {{ return {name}_value(p, q); }}\n{sides}"
+
+
 PRELUDES = {
     "unary": [
-        kernels_elementwise.UNARY.format(name) for name in ("negative", "exp", "log", "sqrt", "tanh", "sigmoid", "relu")
+        # A library is checked whole, whatever function is asked of it.
+        unary_prelude(
+            "f32", "f32", "scalar", "clip", "clip_slope(v, params.first, 1.0)", ", params.first, params.second"
+        ),
+        unary_prelude("f32", "u32", "scalar", "isnan"),
+        unary_prelude("f32", "f32", "exponential", "asinh", "asinh_slope(v)"),
+        unary_prelude("f32", "f32", "trigonometric", "sin", "sin_slope(v)"),
+        unary_prelude("f32", "f32", "activation", "gelu", "gelu_slope(v)"),
+        unary_prelude("i32", "i32", "whole", "abs"),
+        unary_prelude("u32", "u32", "whole", "signbit"),
     ],
     "binary": [
-        f"// uses: lib/{'comparison' if name in ('less', 'equal', 'not_equal') else 'arithmetic'}\n"
-        f"alias elem = {elem};\nalias result = {'u32' if name in ('less', 'equal', 'not_equal') else elem};\n"
-        f"fn value(p: elem, q: elem) -> result {{ return {name}_value(p, q); }}\n"
-        f"fn left(p: elem, q: elem) -> f32 {{ return {'divide_left(p, q)' if name == 'divide' else '1.0'}; }}\n"
-        f"fn right(p: elem, q: elem) -> f32 {{ return {'divide_right(p, q)' if name == 'divide' else '1.0'}; }}\n"
-        for elem in ("f32", "i32", "u32")
-        for name in ("add", "subtract", "multiply", "divide", "less", "equal", "not_equal")
-        if (elem, name) != ("u32", "divide")
+        *(binary_prelude("arithmetic", "multiply", elem, elem, elem == "f32") for elem in ("f32", "i32", "u32")),
+        *(binary_prelude("comparison", "less", elem, "u32", False) for elem in ("f32", "i32", "u32")),
+        *(binary_prelude("bitwise", "bitwise_right_shift", elem, elem, False) for elem in ("i32", "u32")),
+        *(binary_prelude("whole_division", "power", elem, elem, False) for elem in ("i32", "u32")),
+        binary_prelude("division", "remainder", "f32", "f32", True),
+        *(binary_prelude("pairs", name, "f32", "f32", True) for name in ("power", "atan2", "logaddexp")),
     ],
+    "gated": [kernels_elementwise.GATE],
+    "ternary": [kernels_elementwise.TERNARY.format(name) for name in ("lerp", "addcmul")],
     "cast": [
         f"alias source = {source};\nalias goal = {goal};\nfn convert(x: source) -> goal {{ return {name}(x); }}\n"
         for source, goal, name in (

@@ -6,7 +6,7 @@ from typing import Any
 
 from gpu_backend import ops
 
-from ..tensor import Tensor, apply, promoted, tensor
+from ..tensor import Tensor, apply, apply_promoted, tensor
 from .method import method
 
 
@@ -17,8 +17,7 @@ def where(condition: Any, a: Any, b: Any) -> Tensor:
         condition = tensor(condition, device=device)
     if not (isinstance(a, Tensor) or isinstance(b, Tensor)):
         a = tensor(a, device=condition.device)
-    left, right = promoted("where", a, b)
-    return apply(ops.where, condition, left, right)
+    return apply_promoted(ops.where, condition, a, b)
 
 
 @method
@@ -32,10 +31,10 @@ def masked_fill(x: Tensor, mask: Any, value: float) -> Tensor:
 @method
 def lerp(a: Any, b: Any, weight: Any) -> Tensor:
     """a + weight (b - a), broadcast; weights 0 and 1 give the ends exactly."""
-    return apply(ops.lerp, *promoted("lerp", a, b, weight))
+    return apply_promoted(ops.lerp, a, b, weight)
 
 
 @method
 def addcmul(x: Any, a: Any, b: Any, value: float = 1.0) -> Tensor:
     """x + value a b, broadcast."""
-    return apply(ops.addcmul, *promoted("addcmul", x, a, b), value=value)
+    return apply_promoted(ops.addcmul, x, a, b, value=value)

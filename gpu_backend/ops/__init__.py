@@ -6,6 +6,7 @@ A family is a module whose ``__all__`` names its ops: to name one there is to en
 from __future__ import annotations
 
 from ..op import Op
+from ..operators import catalogue
 from . import (
     activation,
     binary,
@@ -51,3 +52,5 @@ FAMILIES = (
 OPS: tuple[Op, ...] = tuple(
     op for family in FAMILIES for name in family.__all__ if isinstance(op := getattr(family, name), Op)
 )
+
+catalogue.update({op.name: op for op in OPS})

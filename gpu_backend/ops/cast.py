@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from ..array import Array, allocate
+from ..array import Array
+from ..cast import cast, cast_host
 from ..op import Gradients, HostArray, HostGradients, Needs, Op, Saved
-from ..spec import DType, DTypeLike, HasSpec, Spec, as_dtype, bool_, float32
+from ..spec import DTYPES, DTypeLike, HasSpec, Spec, as_dtype, float32
+from .update import copy
 
 __all__ = ["astype"]
 
@@ -14,47 +14,37 @@ __all__ = ["astype"]
 def astype_spec(x: HasSpec, dtype: DTypeLike) -> Spec:
     """The nearest value of another type; dx = dy between floats, and no gradient otherwise.
 
-    float32 to an integer cuts towards zero, stops at the ends of the range and makes 0 of NaN; anything to bool is "not
-    zero"; integers keep their bits.
+    float32 to an integer cuts towards zero, stops at the ends of the range and makes 0 of NaN; to float16 it rounds to
+    the nearest, of two the even one; anything to bool is "not zero"; integers keep their bits.
     """
     return Spec(x.shape, as_dtype(dtype))
 
 
 def astype_host_forward(x: HostArray, dtype: DTypeLike) -> tuple[HostArray, Saved]:
     goal = as_dtype(dtype)
-    if x.dtype.kind == "f" and goal.is_integer:
-        limits = np.iinfo(goal.name)
-        whole = np.trunc(np.nan_to_num(x.astype(np.float64), nan=0.0, posinf=limits.max, neginf=limits.min))
-        return np.clip(whole, limits.min, limits.max).astype(goal.numpy), ()
-    if goal is bool_:
-        return x != 0, ()
-    return x.astype(x.dtype if goal.is_float and x.dtype.kind == "f" else goal.numpy), ()
+    y = cast_host(x, goal)
+    return (y.copy() if y is x else y), (next((d for d in DTYPES if d.numpy == x.dtype), float32),)
 
 
 def astype_host_backward(dy: HostArray, saved: Saved, needs: Needs) -> HostGradients:
-    return (dy.copy(),)
+    return (cast_host(dy, saved[0]),)
 
 
 def astype_forward(out: Spec, x: Array, dtype: DTypeLike) -> tuple[Array, Saved]:
-    y = allocate(x.shape, out.dtype, x.device, "astype")
-    kernel = x.device.kernel(
-        "cast", "forward", _cast_prelude(x.dtype, out.dtype), (), f"astype.forward[{x.dtype} to {out.dtype}]"
-    )
-    x.device.recorder.record_over(kernel, -(-x.size // 4), x=x, y=y, size=x.size)
-    return y, ()
-
-
-def _cast_prelude(source: DType, goal: DType) -> str:
-    family = "" if goal in (bool_, float32) else "float32_" if source.is_float else "integer_"
-    function = f"{family}to_{goal}"
-    return (
-        f"alias source = {source.wgsl};\nalias goal = {goal.wgsl};\n"
-        f"fn convert(x: source) -> goal {{ return {function}(x); }}\n"
-    )
+    y = cast(x, out.dtype)
+    return (copy(x) if y is x else y), (x.dtype,)
 
 
 def astype_backward(dy: Array, saved: Saved, needs: Needs) -> Gradients:
-    return (astype(dy, dtype=float32),)
+    return (cast(dy, saved[0]),)
 
 
-astype = Op("astype", astype_spec, astype_host_forward, astype_forward, astype_host_backward, astype_backward)
+astype = Op(
+    "astype",
+    astype_spec,
+    astype_host_forward,
+    astype_forward,
+    astype_host_backward,
+    astype_backward,
+    typeless=True,
+)

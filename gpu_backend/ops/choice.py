@@ -58,7 +58,16 @@ def where_backward(dy: Array, saved: Saved, needs: Needs) -> Gradients:
     return None, da, db
 
 
-where = Op("where", where_spec, where_host_forward, where_forward, where_host_backward, where_backward)
+where = Op(
+    "where",
+    where_spec,
+    where_host_forward,
+    where_forward,
+    where_host_backward,
+    where_backward,
+    promotion="common",
+    promoted_from=1,
+)
 
 
 def _choose(out: Spec, condition: Array, a: Operand, b: Operand) -> Array:
@@ -209,7 +218,7 @@ def lerp_backward(dy: Array, saved: Saved, needs: Needs) -> Gradients:
     return _ternary_backward("lerp", dy, saved, needs, 0.0)
 
 
-lerp = Op("lerp", lerp_spec, lerp_host_forward, lerp_forward, lerp_host_backward, lerp_backward)
+lerp = Op("lerp", lerp_spec, lerp_host_forward, lerp_forward, lerp_host_backward, lerp_backward, promotion="float")
 
 
 def addcmul_spec(x: HasSpec | Scalar, a: HasSpec | Scalar, b: HasSpec | Scalar, value: float = 1.0) -> Spec:
@@ -244,4 +253,12 @@ def addcmul_backward(dy: Array, saved: Saved, needs: Needs) -> Gradients:
     return _ternary_backward("addcmul", dy, saved[:3], needs, saved[3])
 
 
-addcmul = Op("addcmul", addcmul_spec, addcmul_host_forward, addcmul_forward, addcmul_host_backward, addcmul_backward)
+addcmul = Op(
+    "addcmul",
+    addcmul_spec,
+    addcmul_host_forward,
+    addcmul_forward,
+    addcmul_host_backward,
+    addcmul_backward,
+    promotion="float",
+)

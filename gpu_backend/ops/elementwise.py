@@ -180,9 +180,10 @@ def binary(
 
     summed = "" if left is None else ", each summed to its shape"
     spec.__doc__ = f"{formula}{summed}. Broadcast, {', '.join(takes)}; either operand may be a number."
+    promotion = "float" if takes == FLOAT else "common"
     if left is None:
-        return Op(name, spec, rule.host_forward, rule.forward)
-    return Op(name, spec, rule.host_forward, rule.forward, rule.host_backward, rule.backward)
+        return Op(name, spec, rule.host_forward, rule.forward, promotion=promotion)
+    return Op(name, spec, rule.host_forward, rule.forward, rule.host_backward, rule.backward, promotion=promotion)
 
 
 @dataclass(frozen=True)

@@ -199,7 +199,9 @@ def _right_gradient(dy: Array, a: Array, b: Array, transpose_a: bool, transpose_
     return sum_to(product("matmul", a, dy, not transpose_a, False), b.shape)
 
 
-matmul = Op("matmul", matmul_spec, matmul_host_forward, matmul_forward, matmul_host_backward, matmul_backward)
+matmul = Op(
+    "matmul", matmul_spec, matmul_host_forward, matmul_forward, matmul_host_backward, matmul_backward, promotion="float"
+)
 
 
 def linear_spec(x: HasSpec, weight: HasSpec, bias: HasSpec | None = None, activation: str | None = None) -> Spec:

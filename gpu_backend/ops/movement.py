@@ -26,6 +26,7 @@ from ..spec import (
     broadcast_shapes,
     broadcast_strides,
     contiguous_strides,
+    float16,
     float32,
     normalize_axis,
     reshaped,
@@ -39,6 +40,9 @@ __all__ = ["broadcast_to", "clone", "full", "permute_dims", "reshape"]
 
 def number_bits(number: Scalar, dtype: DType) -> int:
     """The word that stands for ``number`` in a buffer of ``dtype``."""
+    if dtype is float16:
+        half = int(np.float16(number).view(np.uint16))
+        return half << 16 | half
     letter = {"f32": "f", "i32": "i", "u32": "I"}[dtype.wgsl]
     bits: int = struct.unpack("<I", struct.pack("<" + letter, as_scalar("number", number, dtype)))[0]
     return bits
@@ -51,14 +55,14 @@ def fill(y: Array, number: Scalar) -> None:
         return
     with y.device.lock, overwriting(y) as memory:
         kernel = y.device.kernel("copy", "fill", label=label("full", "fill", y.dtype))
-        eight = (0,) * 8
+        eight, words = (0,) * 8, y.nbytes // 4
         y.device.recorder.record_over(
             kernel,
-            -(-y.size // 4),
+            -(-words // 4),
             y=memory,
             shape=eight,
             strides=eight,
-            size=y.size,
+            size=words,
             rank=0,
             number=number_bits(number, y.dtype),
         )

@@ -9,8 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from ..array import Array, allocate, overwriting, write
+from ..cast import cast
 from ..device import same_device
 from ..errors import DtypeError, ShapeError
+from ..spec import float16, float32
 from .broadcast import label
 
 
@@ -79,23 +81,29 @@ def copy_into(target: Array, source: Array) -> None:
         eight = (0,) * 8
         kernel = device.kernel("copy", "duplicate", label=label("copy", "duplicate", target.dtype))
         with overwriting(target) as memory:
+            words = target.nbytes // 4
             device.recorder.record_over(
                 kernel,
-                -(-target.size // 4),
+                -(-words // 4),
                 x=source,
                 y=memory,
                 shape=eight,
                 strides=eight,
-                size=target.size,
+                size=words,
                 rank=0,
                 number=0,
             )
 
 
 def accumulate(target: Array, source: Array) -> None:
-    """target <- target + source, float32, where it lies."""
+    """target <- target + source, floats, where it lies."""
     match("accumulate", target, source)
     device = target.device
+    if target.dtype is float16:
+        total = cast(target, float32)
+        accumulate(total, cast(source, float32))
+        copy_into(target, cast(total, float16))
+        return
     with device.lock:
         own(target)
         source = apart(source, target)

@@ -8,4 +8,6 @@ fn bitwise_xor_value(p: elem, q: elem) -> elem { return p ^ q; }
 fn bitwise_left_shift_value(p: elem, q: elem) -> elem {
   return select(elem(0), p << (u32(q) & 31u), u32(q) < 32u);
 }
-fn bitwise_right_shift_value(p: elem, q: elem) -> elem { return p >> min(u32(q), 31u) >> select(1u, 0u, u32(q) < 32u); }
+fn bitwise_right_shift_value(p: elem, q: elem) -> elem {
+  return (p >> min(u32(q), 31u)) >> select(1u, 0u, u32(q) < 32u);
+}
