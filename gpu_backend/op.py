@@ -170,11 +170,7 @@ class Op:
                 # there is one: run_backward has looked
                 made = self.host_backward(upstream, _to_host(saved), needs)  # type: ignore[misc]
             return tuple(
-                None
-                if dx is None
-                else dy
-                if dx is upstream
-                else from_host(device, dx, _float_of(dx, dy.dtype), f"d {self.name}")
+                None if dx is None else dy if dx is upstream else from_host(device, dx, _float_of(dx), f"d {self.name}")
                 for dx in made
             )
 
@@ -289,8 +285,8 @@ def require_float(op: str, *operands: Any) -> None:
             raise DtypeError(f"{op}: takes float32, not {dtype}; convert with astype")
 
 
-def _float_of(dx: HostArray, otherwise: DType) -> DType:
-    return float16 if dx.dtype == float16.numpy else otherwise
+def _float_of(dx: HostArray) -> DType:
+    return float16 if dx.dtype == float16.numpy else float32
 
 
 def _keep(device: Device, item: Any, known: list[tuple[Any, Any]], label: str) -> Any:

@@ -119,7 +119,7 @@ def test_wrong_input_raises_before_anything_is_recorded(op: Op, fault: Fault, de
     inputs = on(device, fault.inputs)
     before = device.recorder.dispatches
     with pytest.raises(fault.error) as raised:
-        op(*inputs, **fault.attributes)
+        op.run(inputs, fault.attributes)
     assert fault.text in str(raised.value)
     assert str(raised.value).startswith(op.name) or "element type" in str(raised.value)
     assert device.recorder.dispatches == before
