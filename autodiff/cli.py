@@ -1,7 +1,8 @@
-"""The command ``shadertape``: train, setup, info."""
+"""The command ``shadertape``: train, setup, check, info."""
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 import tempfile
@@ -19,6 +20,9 @@ from gpu_backend import DeviceError, OutOfMemoryError, profiler
 from gpu_backend.adapter import versions
 from gpu_backend.device import GPUDevice
 from gpu_backend.install import SetupError, ensure_adapter
+from gpu_backend.op_table import ROWS
+from gpu_backend.op_table.run import report
+from gpu_backend.register import REGISTERED
 
 from .data import DataLoader
 from .errors import CheckpointError, UsageError
@@ -124,6 +128,42 @@ def train(
 def setup() -> None:
     """See to an adapter: report the one that is there, or install a software adapter where apt can."""
     print(ensure_adapter())
+
+
+@app.command()
+def check(
+    device: Annotated[
+        str | None,
+        typer.Option(help="one device: hardware, software, or a piece of an adapter's name; else every adapter"),
+    ] = None,
+    op: Annotated[
+        list[str] | None, typer.Option("--op", help="an op by its name, several times; else every op")
+    ] = None,
+    imports: Annotated[
+        list[str] | None, typer.Option("--import", help="a module to import first, which registers ops of its own")
+    ] = None,
+) -> None:
+    """Run every op of the catalogue on this machine's adapters, against numpy in float64."""
+    sys.path.insert(0, os.getcwd())
+    for module in imports or []:
+        try:
+            importlib.import_module(module)
+        except ImportError as error:
+            raise UsageError(f"check: cannot import {module}: {error}") from error
+    rows = {**ROWS, "registered": REGISTERED}
+    if op:
+        unknown = sorted(set(op) - {row.op.name for family in rows.values() for row in family})
+        if unknown:
+            raise UsageError(f"check: no op {', '.join(unknown)}; a module that registers it is named by --import")
+        rows = {name: [row for row in family if row.op.name in op] for name, family in rows.items()}
+    targets = [gpu_backend.device(device)] if device else [gpu_backend.device(a.name) for a in gpu_backend.adapters()]
+    if not targets:
+        raise SetupError("check: no adapter was found; `shadertape setup` sees to one")
+    reports = [report(target, rows) for target in targets]
+    for text, _ in reports:
+        print(text)
+    if any(failures for _, failures in reports):
+        raise SystemExit(1)
 
 
 @app.command()

@@ -18,6 +18,7 @@ from typing import Any, overload
 from gpu_backend import Device, DType
 from gpu_backend.array import allocate
 from gpu_backend.capture import Content, active, content_of, users_line
+from gpu_backend.check_mode import checking
 from gpu_backend.device import GPUDevice
 from gpu_backend.errors import OutOfMemoryError
 from gpu_backend.ops import update
@@ -39,6 +40,7 @@ FAILURES_UNTIL_EAGER = 3
 KEPT_FAILURES = 256
 IDLE_CAPTURES = 12
 ON_HOST = "the host runs numpy, which has no dispatches to replay"
+CHECKING = "check mode compares every op with its numpy twin"
 INSIDE = "it is called inside another capture, which records it"
 
 
@@ -84,6 +86,8 @@ class Compiled:
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         call = Call(self.name, arguments, options)
+        if checking.is_on:
+            return self._plain(call, CHECKING)
         if active.capture is not None:
             return self._plain(call, INSIDE)
         with self._lock:

@@ -18,6 +18,7 @@ from .array import Array as Array
 from .array import array as array
 from .array import empty as empty
 from .array import from_dlpack as from_dlpack
+from .check_mode import check_mode as check_mode
 from .device import Device as Device
 from .device import adapters as adapters
 from .device import default_device as default_device
@@ -47,6 +48,7 @@ from .ops.normalization import *  # noqa: F403
 from .ops.random import *  # noqa: F403
 from .ops.reduction import *  # noqa: F403
 from .ops.unary import *  # noqa: F403
+from .register import register as register
 from .spec import DType as DType
 from .spec import bool_ as bool_
 from .spec import float16 as float16

@@ -35,6 +35,7 @@ import numpy.typing as npt
 
 from .array import Array, from_host
 from .cast import cast, common, meet
+from .check_mode import checking, compare
 from .device import Device, same_device
 from .errors import CaptureError, DtypeError
 from .fallback import call_on_host
@@ -132,7 +133,10 @@ class Op:
                 return self._run_on_host(device, out, inputs, attributes)
             if self.forward is None:
                 return self._run_through_host(device, out, inputs, attributes)
-            return self.forward(out, *inputs, **attributes)
+            made = self.forward(out, *inputs, **attributes)
+            if checking.is_on and not self.is_view:
+                compare(f"{self.name}.forward", lambda x: [self.host_forward(*x, **attributes)[0]], inputs, [made[0]])
+            return made
 
     def _run_wide(self, inputs: Sequence[Operand], attributes: dict[str, Any]) -> tuple[Array, Saved]:
         """``run`` with float16 operands as float32; the types stand first in what is saved."""
@@ -162,16 +166,20 @@ class Op:
         device = dy.device
         with device.lock:
             if self.backward is not None and (not device.is_host or self.is_view):
-                return self.backward(dy, saved, needs)
+                made = self.backward(dy, saved, needs)
+                if checking.is_on and not self.is_view:
+                    twin = self.host_backward
+                    compare(f"{self.name}.backward", lambda x: twin(x[0], tuple(x[1:]), needs), [dy, *saved], made)  # type: ignore[misc]
+                return made
             if not device.is_host:
                 return self._run_backward_through_host(dy, saved, needs)
             upstream = dy.host()
             with np.errstate(all="ignore"):
                 # there is one: run_backward has looked
-                made = self.host_backward(upstream, _to_host(saved), needs)  # type: ignore[misc]
+                found = self.host_backward(upstream, _to_host(saved), needs)  # type: ignore[misc]
             return tuple(
                 None if dx is None else dy if dx is upstream else from_host(device, dx, _float_of(dx), f"d {self.name}")
-                for dx in made
+                for dx in found
             )
 
     def _run_on_host(

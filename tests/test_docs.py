@@ -19,7 +19,10 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 PROGRAMS = [
     pytest.param(program, id=f"{page.name}-{number}")
     for page in PAGES
-    for number, program in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL))
+    # Those that are marked as files of a folder, or stand in a list, belong to a test of their page.
+    for number, program in enumerate(
+        re.findall(r"(?<!-->\n)^```python\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
+    )
 ]
 
 

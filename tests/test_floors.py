@@ -31,11 +31,11 @@ FLOORS = [
     ["gpu_backend.dispatch"],
     ["gpu_backend.device"],
     ["gpu_backend.array", "gpu_backend.install"],
-    ["gpu_backend.cast", "gpu_backend.fallback", "gpu_backend.plan"],
+    ["gpu_backend.cast", "gpu_backend.check_mode", "gpu_backend.fallback", "gpu_backend.plan"],
     ["gpu_backend.op"],
     ["gpu_backend.ops"],
     ["gpu_backend.memory", "gpu_backend.profiler"],
-    ["gpu_backend.testing", "gpu_backend.op_table"],
+    ["gpu_backend.testing", "gpu_backend.op_table", "gpu_backend.register"],
     ["gpu_backend"],
     # The gradient line: below it no Tensor, no tape.
     ["autodiff.errors", "autodiff.freeze"],

@@ -24,16 +24,31 @@ from __future__ import annotations
 from pathlib import Path
 
 _ROOT = Path(__file__).parent
+_folders: dict[str, Path] = {}
+
+
+def add_folder(name: str, folder: str | Path) -> None:
+    """Make the shaders of another project known: after ``add_folder("mine", path)``, ``read("mine/swirl")`` reads
+    ``swirl.wgsl`` there. NotADirectoryError if there is no such folder, ValueError if the name is taken by another.
+    """
+    path = Path(folder).resolve()
+    if not path.is_dir():
+        raise NotADirectoryError(f"add_folder: {folder} is not a folder")
+    if not name or "/" in name or (_ROOT / name).is_dir() or _folders.get(name, path) != path:
+        raise ValueError(f"add_folder: the name {name!r} is taken, empty, or has a slash in it")
+    _folders[name] = path
 
 
 def read(name: str) -> str:
     """The text of a shader: ``read("matmul")``, ``read("lib/index")``. FileNotFoundError names what there is."""
-    path = _ROOT / f"{name}.wgsl"
+    first, _, rest = name.partition("/")
+    path = _folders[first] / f"{rest}.wgsl" if first in _folders else _ROOT / f"{name}.wgsl"
     if not path.is_file():
-        raise FileNotFoundError(f"no shader {name!r}; there are {', '.join(names())}")
+        known = [f"{path.stem}" for path in _folders[first].glob("*.wgsl")] if first in _folders else names()
+        raise FileNotFoundError(f"no shader {name!r}; there are {', '.join(sorted(known))}")
     return path.read_text(encoding="utf-8")
 
 
 def names() -> list[str]:
-    """Every shader's name, the library files included."""
+    """The names of all shaders of this project, the library files included."""
     return sorted(path.relative_to(_ROOT).with_suffix("").as_posix() for path in _ROOT.rglob("*.wgsl"))

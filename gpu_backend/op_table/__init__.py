@@ -41,4 +41,7 @@ FAMILIES = (
     random,
 )
 
-TABLE: tuple[Row, ...] = tuple(row for family in FAMILIES for row in family.ROWS)
+ROWS: dict[str, tuple[Row, ...]] = {family.__name__.rpartition(".")[2]: family.ROWS for family in FAMILIES}
+"""The rows of each family."""
+
+TABLE: tuple[Row, ...] = tuple(row for rows in ROWS.values() for row in rows)
