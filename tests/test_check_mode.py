@@ -214,5 +214,8 @@ def test_the_page_adds_one_inside(adapter: GPUDevice, tmp_path: Path) -> None:
     done = run(*COMMAND, "--op", "bump", cwd=tmp_path, PYTHONPATH=str(tmp_path))
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"unary +1/1 +8/8 ", done.stdout)
-    program = "import autodiff as ad; x = ad.tensor([1.0], requires_grad=True)\nx.bump().sum().backward()\nprint(x.grad.item())"
+    program = (
+        "import autodiff as ad; x = ad.tensor([1.0], requires_grad=True)\n"
+        "x.bump().sum().backward(); print(x.grad.item())"
+    )
     assert run("-c", program, cwd=tmp_path, PYTHONPATH=str(tmp_path)).stdout.strip() == "-0.5"
