@@ -36,12 +36,14 @@ from .errors import ShapeError as ShapeError
 from .fallback import HostFallbackWarning as HostFallbackWarning
 from .op import Op as Op
 from .ops.elementwise import *  # noqa: F403
+from .ops.layer_normalization import *  # noqa: F403
 from .ops.linear_algebra import *  # noqa: F403
 from .ops.loss import *  # noqa: F403
 from .ops.movement import *  # noqa: F403
 from .ops.normalization import *  # noqa: F403
 from .ops.random import *  # noqa: F403
 from .ops.reduction import *  # noqa: F403
+from .ops.sequence import *  # noqa: F403
 from .spec import DType as DType
 from .spec import bool_ as bool_
 from .spec import float32 as float32

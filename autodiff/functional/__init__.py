@@ -7,9 +7,11 @@ Functions of several operands take tensors, Python numbers and numpy arrays, and
 from __future__ import annotations
 
 from .elementwise import *  # noqa: F403
+from .layer_normalization import *  # noqa: F403
 from .linear_algebra import *  # noqa: F403
 from .loss import *  # noqa: F403
 from .movement import *  # noqa: F403
 from .normalization import *  # noqa: F403
 from .random import *  # noqa: F403
 from .reduction import *  # noqa: F403
+from .sequence import *  # noqa: F403

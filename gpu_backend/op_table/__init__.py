@@ -7,12 +7,32 @@ one axis as well.
 
 from __future__ import annotations
 
-from . import elementwise, linear_algebra, loss, movement, normalization, random, reduction
+from . import (
+    elementwise,
+    layer_normalization,
+    linear_algebra,
+    loss,
+    movement,
+    normalization,
+    random,
+    reduction,
+    sequence,
+)
 from .sample import Fault as Fault
 from .sample import Row as Row
 from .sample import Sample as Sample
 from .sample import on as on
 
-FAMILIES = (elementwise, reduction, movement, linear_algebra, normalization, loss, random)
+FAMILIES = (
+    elementwise,
+    reduction,
+    movement,
+    linear_algebra,
+    normalization,
+    loss,
+    random,
+    layer_normalization,
+    sequence,
+)
 
 TABLE: tuple[Row, ...] = tuple(row for family in FAMILIES for row in family.ROWS)
