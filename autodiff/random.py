@@ -86,6 +86,17 @@ def host_uniform(low: float, high: float, shape: int | Iterable[int]) -> np.ndar
     return (low + (high - low) * drawn.astype(np.float64)).astype(np.float32)
 
 
+def host_normal(shape: int | Iterable[int]) -> np.ndarray[Any, Any]:
+    """Standard normal float32 as numpy, from the same stream; by the method of Box and Muller, 1958."""
+    extents = as_shape("host_normal", shape)
+    abandon("it makes random numbers on the host, which a replay would repeat")
+    count = size_of(extents)
+    seed, position = _advance(draws.blocks(2 * count))
+    radius, angle = draws.unit_interval(draws.words(2 * count, seed, position)).reshape(2, count).astype(np.float64)
+    drawn: np.ndarray[Any, Any] = np.sqrt(-2 * np.log1p(-radius)) * np.cos(2 * np.pi * angle)
+    return drawn.astype(np.float32).reshape(extents)
+
+
 def draw(size: int, device: Device) -> dict[str, Any]:
     """``base``, ``key`` and ``position`` of a draw of so many elements, for the ops; moves the stream on."""
     count = draws.blocks(size)

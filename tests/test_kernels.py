@@ -1,5 +1,6 @@
 """Every entry point of ``wgsl/``, alone, through the shader harness: against numpy in float64, sanitized, and checked
-by both compilers. The cases stand in ``kernels_elementwise``, ``kernels_rows`` and ``kernels_training``.
+by both compilers. The cases stand in ``kernels_elementwise``, ``kernels_rows``, ``kernels_sequence`` and
+``kernels_training``.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from typing import Any
 
 import kernels_elementwise
 import kernels_rows
+import kernels_sequence
 import kernels_training
 import pytest
 from kernel_cases import ROOT, TESTS
@@ -17,7 +19,7 @@ import wgsl
 from gpu_backend.syntax.module import Module
 from gpu_backend.testing import check_wgsl
 
-CASES = (kernels_elementwise, kernels_rows, kernels_training)  # importing them has filled TESTS
+CASES = (kernels_elementwise, kernels_rows, kernels_sequence, kernels_training)  # importing them has filled TESTS
 FILES = [name for name in wgsl.names() if not name.startswith("lib/")]
 
 
@@ -92,6 +94,7 @@ PRELUDES = {
             ("u32", "a + b", "0u"),
         )
     ],
+    "layer_norm": [kernels_sequence.AFFINE],
     "matmul": [f"fn activate(x: f32) -> f32 {{ return {name}_value(x); }}\n" for name in ("identity", "relu", "tanh")],
 }
 

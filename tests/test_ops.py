@@ -122,6 +122,21 @@ FOLDED = [
         (ops.max, (np.linspace(-1, 1, 130 * 150, dtype=np.float32).reshape(130, 150),), {"axis": 1}),
         (ops.softmax, (np.linspace(-1, 1, 140 * 6, dtype=np.float32).reshape(140, 6),), {"axis": 1}),
         (ops.log_softmax, (np.linspace(-1, 1, 140 * 6, dtype=np.float32).reshape(140, 6),), {"axis": 1}),
+        (
+            ops.layer_norm,
+            (np.linspace(-2, 2, 130 * 4000, dtype=np.float32).reshape(130, 4000), *np.ones((2, 4000), np.float32)),
+            {"normalized_shape": 4000},
+        ),
+        (
+            ops.embedding,
+            (np.maximum(np.arange(40_000, dtype=np.int32) * 7919 % 8200 - 4100, 7), np.ones((4100, 2), np.float32)),
+            {},
+        ),
+        (
+            ops.rotary_embedding,
+            (np.linspace(-2, 2, 20_000, dtype=np.float32).reshape(10, 40, 50), *np.ones((2, 40, 25), np.float32)),
+            {},
+        ),
         (ops.cross_entropy, (np.eye(140, 7, dtype=np.float32), np.arange(140, dtype=np.int32) % 7), {}),
         (ops.matmul, (np.ones((140, 2, 3), np.float32), np.ones((140, 3, 2), np.float32)), {}),
         (ops.matmul, (np.ones((700, 5), np.float32), np.ones((5, 600), np.float32)), {}),

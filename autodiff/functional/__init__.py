@@ -10,6 +10,7 @@ from .activation import *  # noqa: F403
 from .binary import *  # noqa: F403
 from .cast import *  # noqa: F403
 from .choice import *  # noqa: F403
+from .layer_normalization import *  # noqa: F403
 from .linear_algebra import *  # noqa: F403
 from .logic import *  # noqa: F403
 from .loss import *  # noqa: F403
@@ -17,4 +18,5 @@ from .movement import *  # noqa: F403
 from .normalization import *  # noqa: F403
 from .random import *  # noqa: F403
 from .reduction import *  # noqa: F403
+from .sequence import *  # noqa: F403
 from .unary import *  # noqa: F403

@@ -26,3 +26,25 @@ class Sigmoid(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return functional.sigmoid(x)
+
+
+class GELU(Module):
+    """x times the probability that a standard normal number is below it; ``approximate`` "none" or "tanh"."""
+
+    def __init__(self, approximate: str = "none") -> None:
+        if approximate not in ("none", "tanh"):
+            raise ValueError(f'GELU: approximate is "none" or "tanh", not {approximate!r}')
+        self.approximate = approximate
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.gelu(x, approximate=self.approximate)
+
+    def extra_repr(self) -> str:
+        return f"approximate={self.approximate!r}"
+
+
+class SiLU(Module):
+    """x sigmoid(x)."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.silu(x)

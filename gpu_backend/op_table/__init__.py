@@ -12,6 +12,7 @@ from . import (
     binary,
     cast,
     choice,
+    layer_normalization,
     linear_algebra,
     logic,
     loss,
@@ -19,6 +20,7 @@ from . import (
     normalization,
     random,
     reduction,
+    sequence,
     unary,
 )
 from .sample import Fault as Fault
@@ -37,6 +39,8 @@ FAMILIES = (
     movement,
     linear_algebra,
     normalization,
+    layer_normalization,
+    sequence,
     loss,
     random,
 )

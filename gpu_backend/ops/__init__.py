@@ -12,6 +12,7 @@ from . import (
     binary,
     cast,
     choice,
+    layer_normalization,
     linear_algebra,
     logic,
     loss,
@@ -19,12 +20,14 @@ from . import (
     normalization,
     random,
     reduction,
+    sequence,
     unary,
 )
 from .activation import *  # noqa: F403
 from .binary import *  # noqa: F403
 from .cast import *  # noqa: F403
 from .choice import *  # noqa: F403
+from .layer_normalization import *  # noqa: F403
 from .linear_algebra import *  # noqa: F403
 from .logic import *  # noqa: F403
 from .loss import *  # noqa: F403
@@ -32,6 +35,7 @@ from .movement import *  # noqa: F403
 from .normalization import *  # noqa: F403
 from .random import *  # noqa: F403
 from .reduction import *  # noqa: F403
+from .sequence import *  # noqa: F403
 from .unary import *  # noqa: F403
 
 FAMILIES = (
@@ -45,6 +49,8 @@ FAMILIES = (
     movement,
     linear_algebra,
     normalization,
+    layer_normalization,
+    sequence,
     loss,
     random,
 )
