@@ -40,12 +40,16 @@ from .ops.activation import *  # noqa: F403
 from .ops.binary import *  # noqa: F403
 from .ops.cast import *  # noqa: F403
 from .ops.choice import *  # noqa: F403
+from .ops.creation import *  # noqa: F403
+from .ops.indexing import *  # noqa: F403
+from .ops.joining import *  # noqa: F403
 from .ops.layer_normalization import *  # noqa: F403
 from .ops.linear_algebra import *  # noqa: F403
 from .ops.logic import *  # noqa: F403
 from .ops.loss import *  # noqa: F403
 from .ops.movement import *  # noqa: F403
 from .ops.normalization import *  # noqa: F403
+from .ops.padding import *  # noqa: F403
 from .ops.random import *  # noqa: F403
 from .ops.reduction import *  # noqa: F403
 from .ops.sequence import *  # noqa: F403

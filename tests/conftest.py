@@ -13,7 +13,7 @@ import gpu_backend as gb
 from gpu_backend import memory
 from gpu_backend.array import Array
 from gpu_backend.device import Device, GPUDevice
-from gpu_backend.ops.movement import fill
+from gpu_backend.ops.creation import fill
 from gpu_backend.spec import float32
 from gpu_backend.storage import Storage
 

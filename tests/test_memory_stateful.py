@@ -21,7 +21,7 @@ import gpu_backend as gb
 from gpu_backend import Device, ReleasedBufferError, memory
 from gpu_backend.array import Array, Readback, write
 from gpu_backend.ops import update
-from gpu_backend.ops.movement import fill
+from gpu_backend.ops.creation import fill
 from gpu_backend.recorder import MAX_RECORDED
 from gpu_backend.spec import uint32
 

@@ -359,7 +359,7 @@ def test_a_backward_that_failed_can_be_tried_again(device: Device) -> None:
 @pytest.mark.parametrize("change", ["write", "fill"])
 def test_writes_from_the_host_are_noticed(change: str, device: Device) -> None:
     from gpu_backend.array import write
-    from gpu_backend.ops.movement import fill
+    from gpu_backend.ops.creation import fill
 
     x = leaf([3.0])
     y = (x * x).sum()

@@ -62,4 +62,43 @@ ROWS = (
             Fault((normal(2, 3),), {"shape": (3,)}, ShapeError, "(2, 3) does not broadcast to (3,)"),
         ),
     ),
+    movement(
+        ops.flatten,
+        "start_axis",
+        [((), 0), ((2, 3, 4), 0), ((2, 3, 4), 1), ((2, 3, 4), -1), ((0, 3), 0)],
+        (
+            Fault((normal(2, 3),), {"start_axis": 2}, ShapeError, "flatten: axis 2 is out of range"),
+            Fault((normal(2, 3, 4),), {"start_axis": 2, "end_axis": 1}, ShapeError, "axis 2 comes after axis 1"),
+        ),
+    ),
+    movement(
+        ops.squeeze,
+        "axis",
+        [((1,), None), ((2, 1, 3, 1), None), ((2, 1, 3, 1), 1), ((2, 1, 3, 1), (-1, 1)), ((1, 0), 0)],
+        (Fault((normal(2, 1),), {"axis": 0}, ShapeError, "squeeze: axis 0 of shape (2, 1) has extent 2, not 1"),),
+    ),
+    movement(
+        ops.expand_dims,
+        "axis",
+        [((), 0), ((2, 3), 0), ((2, 3), -1), ((2, 3), (0, 2)), ((0,), 1)],
+        (
+            Fault((normal(2, 3),), {"axis": 3}, ShapeError, "expand_dims: axis 3 is out of range for 3 dimensions"),
+            Fault((normal(2, 3),), {"axis": (1, 1)}, ShapeError, "twice"),
+        ),
+    ),
+    Row(
+        ops.swapaxes,
+        tuple(
+            Sample(f"{shape}-{one}-{other}", (normal(*shape),), {"axis1": one, "axis2": other})
+            for shape, one, other in (
+                ((1,), 0, 0),
+                ((2, 3), 0, 1),
+                ((2, 3, 4, 5), 1, -1),
+                ((70, 90), 1, 0),
+                ((0, 3), 0, 1),
+            )
+        ),
+        tolerance=1e-6,
+        faults=(Fault((normal(2, 3),), {"axis1": 0, "axis2": 2}, ShapeError, "swapaxes: axis 2 is out of range"),),
+    ),
 )

@@ -12,12 +12,15 @@ from . import (
     binary,
     cast,
     choice,
+    indexing,
+    joining,
     layer_normalization,
     linear_algebra,
     logic,
     loss,
     movement,
     normalization,
+    padding,
     random,
     reduction,
     sequence,
@@ -27,12 +30,16 @@ from .activation import *  # noqa: F403
 from .binary import *  # noqa: F403
 from .cast import *  # noqa: F403
 from .choice import *  # noqa: F403
+from .creation import *  # noqa: F403
+from .indexing import *  # noqa: F403
+from .joining import *  # noqa: F403
 from .layer_normalization import *  # noqa: F403
 from .linear_algebra import *  # noqa: F403
 from .logic import *  # noqa: F403
 from .loss import *  # noqa: F403
 from .movement import *  # noqa: F403
 from .normalization import *  # noqa: F403
+from .padding import *  # noqa: F403
 from .random import *  # noqa: F403
 from .reduction import *  # noqa: F403
 from .sequence import *  # noqa: F403
@@ -47,6 +54,9 @@ FAMILIES = (
     cast,
     reduction,
     movement,
+    indexing,
+    joining,
+    padding,
     linear_algebra,
     normalization,
     layer_normalization,

@@ -13,8 +13,8 @@ from ..errors import DtypeError
 from ..op import Gradients, HostArray, HostGradients, Needs, Op, Operand, Saved, require_float
 from ..spec import HasSpec, Scalar, Shape, Spec, bool_, broadcast_strides, float32
 from .broadcast import label, walk
+from .creation import number_bits
 from .elementwise import broadcast_spec, common_type, shape_of
-from .movement import number_bits
 from .reduction import sum_to, sum_to_host
 
 __all__ = ["addcmul", "lerp", "masked_fill", "where"]

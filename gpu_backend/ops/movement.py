@@ -1,84 +1,45 @@
-"""Ops that move elements without changing them: clone, reshape, permute_dims, broadcast_to; and full."""
+"""Ops that change the shape: clone, views (reshape, flatten, squeeze, expand_dims), permutations, broadcast_to."""
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Iterable, Sequence
+import inspect
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from ..array import Array, allocate, overwriting, write
-from ..device import Device
-from ..device import device as find_device
+from ..array import Array
 from ..errors import ShapeError
 from ..op import Gradients, HostArray, HostGradients, Needs, Op, Saved
 from ..spec import (
-    DType,
-    DTypeLike,
+    Axis,
     HasSpec,
-    Scalar,
     Shape,
     Spec,
-    as_dtype,
-    as_scalar,
     as_shape,
     broadcast_shapes,
     broadcast_strides,
     contiguous_strides,
-    float16,
-    float32,
+    normalize_axes,
     normalize_axis,
+    reduced_shape,
     reshaped,
+    size_of,
 )
 from . import update
-from .broadcast import gather, label
+from .broadcast import gather
 from .reduction import sum_to, sum_to_host
 
-__all__ = ["broadcast_to", "clone", "full", "permute_dims", "reshape"]
-
-
-def number_bits(number: Scalar, dtype: DType) -> int:
-    """The word that stands for ``number`` in a buffer of ``dtype``."""
-    if dtype is float16:
-        half = int(np.float16(number).view(np.uint16))
-        return half << 16 | half
-    letter = {"f32": "f", "i32": "i", "u32": "I"}[dtype.wgsl]
-    bits: int = struct.unpack("<I", struct.pack("<" + letter, as_scalar("number", number, dtype)))[0]
-    return bits
-
-
-def fill(y: Array, number: Scalar) -> None:
-    """Set every element of ``y`` to ``number``, in place, as recorded work."""
-    if y.device.is_host:
-        write(y, np.full(y.shape, number, y.dtype.numpy))
-        return
-    with y.device.lock, overwriting(y) as memory:
-        kernel = y.device.kernel("copy", "fill", label=label("full", "fill", y.dtype))
-        eight, words = (0,) * 8, y.nbytes // 4
-        y.device.recorder.record_over(
-            kernel,
-            -(-words // 4),
-            y=memory,
-            shape=eight,
-            strides=eight,
-            size=words,
-            rank=0,
-            number=number_bits(number, y.dtype),
-        )
-
-
-def full(
-    shape: int | Iterable[int], number: Scalar, dtype: DTypeLike = float32, device: str | Device | None = None
-) -> Array:
-    """An array of ``shape`` with every element ``number``, which may be infinite or NaN; filled on the device."""
-    kind = as_dtype(dtype)
-    value = as_scalar("full", number, kind)
-    target = find_device(device)
-    with target.lock:
-        y = allocate(as_shape("full", shape), kind, target, "full")
-        fill(y, value)
-    return y
+__all__ = [
+    "broadcast_to",
+    "clone",
+    "expand_dims",
+    "flatten",
+    "permute_dims",
+    "reshape",
+    "squeeze",
+    "swapaxes",
+]
 
 
 def clone_spec(x: HasSpec) -> Spec:
@@ -105,39 +66,80 @@ def clone_backward(dy: Array, saved: Saved, needs: Needs) -> Gradients:
 clone = Op("clone", clone_spec, clone_host_forward, clone_forward, clone_host_backward, clone_backward, is_view=True)
 
 
-def reshape_spec(x: HasSpec, shape: int | Iterable[int]) -> Spec:
-    """The elements of x in row-major order in another shape, of which one extent may be -1; dx = dy in the shape of x.
-
-    The result shares the memory of x. ShapeError unless the number of elements is the same.
-    """
-    return Spec(reshaped(x.shape, shape), x.dtype)
+# Views: the elements of x in row-major order in another shape; the result shares the memory of x.
 
 
-def reshape_host_forward(x: HostArray, shape: Any) -> tuple[HostArray, Saved]:
-    return x.reshape(shape), (x.shape,)
+def view(name: str, formula: str, shape_of: Callable[..., Shape], **attributes: Any) -> Op:
+    """An op that gives x another shape: ``shape_of(shape of x, ...)``, with ``attributes`` and their defaults."""
+
+    def spec(x: HasSpec, **given: Any) -> Spec:
+        unknown = sorted(given.keys() - attributes.keys())
+        if unknown:
+            raise TypeError(f"{name}: no attribute {', '.join(unknown)}; it takes {', '.join(attributes)}")
+        return Spec(shape_of(x.shape, *{**attributes, **given}.values()), x.dtype)
+
+    def host_forward(x: HostArray, **given: Any) -> tuple[HostArray, Saved]:
+        return x.reshape(shape_of(x.shape, *{**attributes, **given}.values())), (x.shape,)
+
+    def forward(out: Spec, x: Array, **given: Any) -> tuple[Array, Saved]:
+        return x.reshape(out.shape), (x.shape,)
+
+    keyword = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    spec.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [
+            inspect.Parameter("x", keyword, annotation="HasSpec"),
+            *(inspect.Parameter(key, keyword, default=value) for key, value in attributes.items()),
+        ]
+    )
+    spec.__doc__ = f"{formula}; dx = dy in the shape of x. The result shares the memory of x."
+    return Op(name, spec, host_forward, forward, _view_host_backward, _view_backward, is_view=True)
 
 
-def reshape_host_backward(dy: HostArray, saved: Saved, needs: Needs) -> HostGradients:
+def _view_host_backward(dy: HostArray, saved: Saved, needs: Needs) -> HostGradients:
     return (dy.reshape(saved[0]),)
 
 
-def reshape_forward(out: Spec, x: Array, shape: Any) -> tuple[Array, Saved]:
-    return x.reshape(out.shape), (x.shape,)
-
-
-def reshape_backward(dy: Array, saved: Saved, needs: Needs) -> Gradients:
+def _view_backward(dy: Array, saved: Saved, needs: Needs) -> Gradients:
     return (dy.reshape(saved[0]),)
 
 
-reshape = Op(
+def _flattened(shape: Shape, start_axis: int, end_axis: int) -> Shape:
+    if not shape:
+        return (1,)
+    first, last = (normalize_axis("flatten", axis, len(shape)) for axis in (start_axis, end_axis))
+    if first > last:
+        raise ShapeError(f"flatten: axis {start_axis} comes after axis {end_axis} in shape {shape}")
+    return (*shape[:first], size_of(shape[first : last + 1]), *shape[last + 1 :])
+
+
+def _squeezed(shape: Shape, axis: Axis) -> Shape:
+    if axis is None:
+        return tuple(extent for extent in shape if extent != 1)
+    axes = normalize_axes("squeeze", axis, len(shape))
+    for place in axes:
+        if shape[place] != 1:
+            raise ShapeError(f"squeeze: axis {place} of shape {shape} has extent {shape[place]}, not 1")
+    return reduced_shape(shape, axes, keepdims=False)
+
+
+def _expanded(shape: Shape, axis: Axis) -> Shape:
+    count = 1 if isinstance(axis, int | np.integer) else len(axis or ())
+    axes = normalize_axes("expand_dims", axis if axis is not None else (), len(shape) + count)
+    rest = iter(shape)
+    return tuple(1 if place in axes else next(rest) for place in range(len(shape) + count))
+
+
+reshape = view(
     "reshape",
-    reshape_spec,
-    reshape_host_forward,
-    reshape_forward,
-    reshape_host_backward,
-    reshape_backward,
-    is_view=True,
+    "The elements in another shape, of which one extent may be -1; ShapeError unless their number is the same",
+    reshaped,
+    shape=(-1,),
 )
+flatten = view("flatten", "Axes start_axis to end_axis merged into one", _flattened, start_axis=0, end_axis=-1)
+squeeze = view(
+    "squeeze", "Without unit axes, all or those of ``axis``; ShapeError if one is no unit", _squeezed, axis=None
+)
+expand_dims = view("expand_dims", "With new unit axes, at the places ``axis`` of the result", _expanded, axis=0)
 
 
 def permute_dims_spec(x: HasSpec, axes: Sequence[int]) -> Spec:
@@ -187,6 +189,40 @@ def _order(rank: int, axes: Sequence[int]) -> Shape:
 
 def _inverse(order: Shape) -> Shape:
     return tuple(order.index(axis) for axis in range(len(order)))
+
+
+def swapaxes_spec(x: HasSpec, axis1: int, axis2: int) -> Spec:
+    """x with two axes exchanged, a copy; dx = dy with the same two exchanged."""
+    order = _exchange(len(x.shape), axis1, axis2)
+    return Spec(tuple(x.shape[axis] for axis in order), x.dtype)
+
+
+def swapaxes_host_forward(x: HostArray, axis1: int, axis2: int) -> tuple[HostArray, Saved]:
+    order = _exchange(x.ndim, axis1, axis2)
+    return x.transpose(order).copy(), (order,)
+
+
+def swapaxes_forward(out: Spec, x: Array, axis1: int, axis2: int) -> tuple[Array, Saved]:
+    order = _exchange(x.ndim, axis1, axis2)
+    strides = contiguous_strides(x.shape)
+    return gather("swapaxes", x, out.shape, tuple(strides[axis] for axis in order)), (order,)
+
+
+swapaxes = Op(
+    "swapaxes",
+    swapaxes_spec,
+    swapaxes_host_forward,
+    swapaxes_forward,
+    permute_dims_host_backward,
+    permute_dims_backward,
+)
+
+
+def _exchange(rank: int, axis1: int, axis2: int) -> Shape:
+    one, other = (normalize_axis("swapaxes", axis, rank) for axis in (axis1, axis2))
+    order = list(range(rank))
+    order[one], order[other] = other, one
+    return tuple(order)
 
 
 def broadcast_to_spec(x: HasSpec, shape: int | Iterable[int]) -> Spec:

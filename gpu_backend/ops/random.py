@@ -18,7 +18,7 @@ from ..array import Array, allocate, write
 from ..errors import DtypeError, ShapeError
 from ..op import Gradients, HostArray, HostGradients, Needs, Op, Saved, require_float
 from ..spec import DType, HasSpec, Scalar, Shape, Spec, as_shape, bool_, float32, size_of, uint32
-from .movement import fill
+from .creation import fill
 
 __all__ = ["dropout"]
 

@@ -11,7 +11,7 @@ from ..errors import DtypeError, ShapeError
 from ..op import Gradients, HostArray, HostGradients, Needs, Op, Saved, require_float
 from ..spec import HasSpec, Shape, Spec, float32, int32, size_of, uint32
 from .broadcast import label
-from .movement import number_bits
+from .creation import number_bits
 from .reduction import reduce_axes, sum_to_host
 
 __all__ = ["embedding", "rotary_embedding"]
