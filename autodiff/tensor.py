@@ -25,11 +25,12 @@ from gpu_backend.storage import Storage
 from .errors import GradientError
 from .freeze import Mutations
 from .in_place import InPlace
+from .indexing import Indexing
 from .tape import Entry, deliver, is_grad_enabled, walk
 from .trace import note_gradient, note_leaf
 
 
-class Tensor(InPlace, Operators):
+class Tensor(Indexing, InPlace, Operators):
     """An array that remembers how it was made, if a gradient was asked of what it was made from.
 
     ``requires_grad``: a gradient of this tensor, or of one it was made from, is wanted. ``grad``: after ``backward``,

@@ -161,6 +161,16 @@ class Array(Operators):
         memo[id(self)] = result
         return result
 
+    def __getitem__(self, key: Any) -> Array:
+        """A copy of the elements that integers, slices, ... and None choose."""
+        chosen: Array = self._apply("getitem", key=key)
+        return chosen
+
+    def __iter__(self) -> Iterator[Array]:
+        if not self.shape:
+            raise TypeError("an array of shape () has no elements to go over")
+        return (self[index] for index in range(self.shape[0]))
+
     def __len__(self) -> int:
         if not self.shape:
             raise TypeError("an array of shape () has no length")

@@ -41,7 +41,7 @@ FLOORS = [
     ["autodiff.errors", "autodiff.freeze"],
     ["autodiff.trace"],
     ["autodiff.tape"],
-    ["autodiff.in_place"],
+    ["autodiff.in_place", "autodiff.indexing"],
     ["autodiff.tensor"],
     ["autodiff.random"],
     ["autodiff.functional"],

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import kernels_elementwise
+import kernels_movement
 import kernels_rows
 import kernels_sequence
 import kernels_training
@@ -19,7 +20,13 @@ import wgsl
 from gpu_backend.syntax.module import Module
 from gpu_backend.testing import check_wgsl
 
-CASES = (kernels_elementwise, kernels_rows, kernels_sequence, kernels_training)  # importing them has filled TESTS
+CASES = (
+    kernels_elementwise,
+    kernels_movement,
+    kernels_rows,
+    kernels_sequence,
+    kernels_training,
+)  # importing them has filled TESTS
 FILES = [name for name in wgsl.names() if not name.startswith("lib/")]
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import builtins
+import itertools
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from gpu_backend import ops
+from gpu_backend import ShapeError, ops
+from gpu_backend.spec import Axis, broadcast_shapes, normalize_axis
 
-from ..tensor import Tensor, apply
-from .method import method
+from ..tensor import Tensor, apply, promoted
+from .method import accepts_dim, method
 
 
 @method
@@ -48,6 +51,217 @@ def permute(x: Tensor, *order: Extents, dims: Extents | None = None) -> Tensor:
 def expand(x: Tensor, *extents: Extents) -> Tensor:
     """PyTorch's name of ``broadcast_to``."""
     return broadcast_to(x, *extents)
+
+
+@method
+def flatten(x: Tensor, start_axis: int = 0, end_axis: int = -1) -> Tensor:
+    """Axes ``start_axis`` to ``end_axis`` merged into one; the same memory."""
+    return apply(ops.flatten, x, start_axis=start_axis, end_axis=end_axis)
+
+
+@method
+@accepts_dim
+def squeeze(x: Tensor, axis: Axis = None) -> Tensor:
+    """Without unit axes, all or those of ``axis``; the same memory. ShapeError if one is no unit, as in numpy."""
+    return apply(ops.squeeze, x, axis=axis)
+
+
+def expand_dims(x: Tensor, axis: Axis = 0) -> Tensor:
+    """With new unit axes at the places ``axis`` of the result; the same memory."""
+    return apply(ops.expand_dims, x, axis=axis)
+
+
+@method
+@accepts_dim
+def unsqueeze(x: Tensor, axis: int) -> Tensor:
+    """PyTorch's name of ``expand_dims``."""
+    return expand_dims(x, axis)
+
+
+@method
+def swapaxes(x: Tensor, axis1: int, axis2: int) -> Tensor:
+    """A copy with two axes exchanged."""
+    return apply(ops.swapaxes, x, axis1=axis1, axis2=axis2)
+
+
+@method
+def transpose(x: Tensor, dim0: int, dim1: int) -> Tensor:
+    """PyTorch's name of ``swapaxes``."""
+    return swapaxes(x, dim0, dim1)
+
+
+def matrix_transpose(x: Tensor) -> Tensor:
+    """A copy with the last two axes exchanged."""
+    return swapaxes(x, -2, -1)
+
+
+@method
+def moveaxis(x: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
+    """A copy with the axes ``source`` at the places ``destination``, the others in their order."""
+    origins, goals = (
+        [normalize_axis("moveaxis", axis, x.ndim) for axis in (given if isinstance(given, Sequence) else (given,))]
+        for given in (source, destination)
+    )
+    if len(origins) != len(goals) or len(set(origins)) != len(origins) or len(set(goals)) != len(goals):
+        raise ShapeError(f"moveaxis: {source} and {destination} are not as many axes, each once")
+    rest = iter(axis for axis in range(x.ndim) if axis not in origins)
+    places = dict(zip(goals, origins, strict=True))
+    return permute_dims(x, [places[axis] if axis in places else next(rest) for axis in range(x.ndim)])
+
+
+# Slices and what is made of them.
+
+
+@method
+@accepts_dim
+def flip(x: Tensor, axis: Axis = None) -> Tensor:
+    """A copy with the elements in reversed order along ``axis``, all by default."""
+    return apply(ops.flip, x, axis=axis)
+
+
+@method
+@accepts_dim
+def roll(x: Tensor, shift: int | Sequence[int], axis: Axis = None) -> Tensor:
+    """A copy with the elements moved along ``axis``, those pushed out coming in at the other end."""
+    return apply(ops.roll, x, shift=shift, axis=axis)
+
+
+@method
+def diagonal(x: Tensor, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+    """The elements (i, i + offset) of two axes, as a last axis, copied."""
+    return apply(ops.diagonal, x, offset=offset, axis1=axis1, axis2=axis2)
+
+
+@method
+def tril(x: Tensor, k: int = 0) -> Tensor:
+    """The lower triangle of matrices, up to diagonal ``k``; 0 elsewhere."""
+    return apply(ops.tril, x, k=k)
+
+
+@method
+def triu(x: Tensor, k: int = 0) -> Tensor:
+    """The upper triangle of matrices, from diagonal ``k`` on; 0 elsewhere."""
+    return apply(ops.triu, x, k=k)
+
+
+@method
+@accepts_dim
+def split(x: Tensor, size_or_sections: int | Sequence[int], axis: int = 0) -> tuple[Tensor, ...]:
+    """Pieces along ``axis``, of one size, the last one smaller, or of the sizes listed, as in PyTorch."""
+    place = normalize_axis("split", axis, x.ndim)
+    extent = x.shape[place]
+    if isinstance(size_or_sections, int):
+        if size_or_sections < 1:
+            raise ShapeError(f"split: a size is at least 1, not {size_or_sections}")
+        sizes = [min(size_or_sections, extent - start) for start in range(0, extent, size_or_sections)] or [0]
+    else:
+        sizes = list(size_or_sections)
+        if builtins.sum(sizes) != extent or min(sizes, default=0) < 0:
+            raise ShapeError(f"split: sizes {sizes} do not fill axis {place} of shape {x.shape}")
+    ends = list(itertools.accumulate(sizes))
+    before = (slice(None),) * place
+    return tuple(
+        apply(ops.getitem, x, key=(*before, slice(end - size, end))) for size, end in zip(sizes, ends, strict=True)
+    )
+
+
+@method
+@accepts_dim
+def chunk(x: Tensor, chunks: int, axis: int = 0) -> tuple[Tensor, ...]:
+    """At most ``chunks`` pieces of one size along ``axis``, the last one smaller; as in PyTorch."""
+    if chunks < 1:
+        raise ShapeError(f"chunk: at least 1 piece, not {chunks}")
+    extent = x.shape[normalize_axis("chunk", axis, x.ndim)]
+    return split(x, builtins.max(-(-extent // chunks), 1), axis)
+
+
+@method
+@accepts_dim
+def unstack(x: Tensor, axis: int = 0) -> tuple[Tensor, ...]:
+    """The slices along ``axis``, one by one, without it."""
+    place = normalize_axis("unstack", axis, x.ndim)
+    before = (slice(None),) * place
+    return tuple(apply(ops.getitem, x, key=(*before, index)) for index in range(x.shape[place]))
+
+
+@method
+@accepts_dim
+def unbind(x: Tensor, axis: int = 0) -> tuple[Tensor, ...]:
+    """PyTorch's name of ``unstack``."""
+    return unstack(x, axis)
+
+
+# Several arrays, or one several times.
+
+
+@accepts_dim
+def concat(tensors: Sequence[Any], axis: int | None = 0) -> Tensor:
+    """The tensors one after the other along ``axis``, in their common element type; flattened first if it is None."""
+    parts: Any = promoted(ops.concat, *tensors)
+    if axis is None:
+        parts = tuple(reshape(x, -1) for x in parts)
+    return apply(ops.concat, *parts, axis=axis or 0)
+
+
+@accepts_dim
+def cat(tensors: Sequence[Any], axis: int = 0) -> Tensor:
+    """PyTorch's name of ``concat``."""
+    return concat(tensors, axis)
+
+
+@accepts_dim
+def stack(tensors: Sequence[Any], axis: int = 0) -> Tensor:
+    """The tensors, of one shape, side by side along a new axis."""
+    return apply(ops.stack, *promoted(ops.stack, *tensors), axis=axis)
+
+
+@method
+def tile(x: Tensor, repetitions: int | Sequence[int]) -> Tensor:
+    """x laid side by side so many times along each axis; along the last ones if they are fewer."""
+    return apply(ops.tile, x, repetitions=repetitions)
+
+
+@method
+@accepts_dim
+def repeat(x: Tensor, repeats: int, axis: int | None = None) -> Tensor:
+    """Each element ``repeats`` times in a row along ``axis``, as in numpy and array-API; ``tile`` repeats the whole."""
+    return apply(ops.repeat, x, repeats=repeats, axis=axis)
+
+
+@method
+@accepts_dim
+def repeat_interleave(x: Tensor, repeats: int, axis: int | None = None) -> Tensor:
+    """PyTorch's name of ``repeat``."""
+    return repeat(x, repeats, axis)
+
+
+def pad(x: Tensor, pad_width: Any, mode: str = "constant", value: float = 0.0) -> Tensor:
+    """x with elements around it: a pair (before, after) for each axis, one pair or one number for all, as in numpy.
+
+    ``mode``: "constant" (``value``), "reflect", "replicate".
+    """
+    return apply(ops.pad, x, pad_width=pad_width, mode=mode, value=value)
+
+
+def broadcast_arrays(*tensors: Tensor) -> list[Tensor]:
+    """Each tensor in their common shape."""
+    shape = broadcast_shapes("broadcast_arrays", *(x.shape for x in tensors))
+    return [x if x.shape == shape else broadcast_to(x, shape) for x in tensors]
+
+
+def meshgrid(*vectors: Tensor, indexing: str = "xy") -> list[Tensor]:
+    """Coordinates of a grid, a tensor for each vector: "xy" has the first run along axis 1, "ij" along axis 0."""
+    if indexing not in ("xy", "ij"):
+        raise ValueError(f"meshgrid: indexing is 'xy' or 'ij', not {indexing!r}")
+    for x in vectors:
+        if x.ndim > 1:
+            raise ShapeError(f"meshgrid: takes vectors, not shape {x.shape}")
+    order = list(range(len(vectors)))
+    if indexing == "xy" and len(vectors) > 1:
+        order[:2] = [1, 0]
+    shape = [vectors[place].size for place in order]
+    units = [[vectors[n].size if axis == order.index(n) else 1 for axis in range(len(vectors))] for n in order]
+    return [broadcast_to(reshape(x, units[order.index(n)]), shape) for n, x in enumerate(vectors)]
 
 
 def _listed(name: str, numbers: tuple[Extents, ...], keyword: Extents | None) -> tuple[int, ...]:

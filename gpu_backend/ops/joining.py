@@ -80,7 +80,15 @@ def _parted(name: str, dy: Array, axis: int, shapes: Sequence[Shape], needs: Nee
     return tuple(made)
 
 
-concat = Op("concat", concat_spec, concat_host_forward, concat_forward, concat_host_backward, concat_backward)
+concat = Op(
+    "concat",
+    concat_spec,
+    concat_host_forward,
+    concat_forward,
+    concat_host_backward,
+    concat_backward,
+    promotion="common",
+)
 
 
 def stack_spec(*arrays: HasSpec, axis: int = 0) -> Spec:
@@ -119,7 +127,15 @@ def stack_backward(dy: Array, saved: Saved, needs: Needs) -> Gradients:
     return tuple(None if dx is None else dx.reshape(*shape[:place], *shape[place + 1 :]) for dx in slices)
 
 
-stack = Op("stack", stack_spec, stack_host_forward, stack_forward, stack_host_backward, stack_backward)
+stack = Op(
+    "stack",
+    stack_spec,
+    stack_host_forward,
+    stack_forward,
+    stack_host_backward,
+    stack_backward,
+    promotion="common",
+)
 
 
 def _repetitions(shape: Shape, repetitions: int | Sequence[int]) -> tuple[Shape, Shape]:
