@@ -116,6 +116,7 @@ fn backward(
   let c = index - row * params.cols;
   let first = starts[row];
   let last = starts[row + 1u];
+  if (first == last) { dtable[index] = 0.0; return; }
   let first_chunk = (first + params.chunk - 1u) / params.chunk;
   let last_chunk = last / params.chunk;
   if (first_chunk >= last_chunk) { dtable[index] = sum_of(first, last, c); return; }
