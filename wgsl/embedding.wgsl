@@ -5,7 +5,7 @@
 // starts_forward finds where each row's pairs begin; chunk_sums adds up `chunk` pairs where they are all of one row, so
 // that no invocation of backward has many to add.
 // One invocation makes four elements (forward) or one.
-// uses: lib/index, lib/fault
+// uses: lib/fault, lib/index
 
 override WORKGROUP: u32 = 64u;
 
