@@ -280,7 +280,7 @@ def test_attention_is_that_of_its_formula(lead: tuple[int, ...], device: Device)
         made = F.scaled_dot_product_attention(*tensors, **arguments)
         np.testing.assert_allclose(made.numpy(), expected, rtol=1e-5, atol=1e-6)
     ad.gradient_check(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True), *tensors)
-    with pytest.raises(ShapeError, match="scaled_dot_product_attention: q"):
+    with pytest.raises(ShapeError, match="scaled_dot_product_attention: query"):
         F.scaled_dot_product_attention(tensors[0], tensors[2], tensors[2])
     with pytest.raises(DtypeError, match="a mask is bool or float32, not int32"):
         F.scaled_dot_product_attention(*tensors, attn_mask=mask.astype(np.int32))

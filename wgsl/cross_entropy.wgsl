@@ -4,7 +4,7 @@
 // (`dloss_step` 0), and is multiplied by `scale`.
 // A target outside 0 .. cols - 1 gives NaN, a gradient of 0, and puts the op's number, the target and cols into `fault`, once.
 // One workgroup makes one row.
-// uses: lib/exponential, lib/index, lib/numeric, lib/reduce
+// uses: lib/exponential, lib/fault, lib/index, lib/numeric, lib/reduce
 
 override WORKGROUP: u32 = 64u;
 
@@ -48,19 +48,7 @@ fn forward(
     loss[row] = log_sum - (logits[base + u32(goal)] - largest);
   } else {
     loss[row] = not_a_number();
-    report(goal);
-  }
-}
-
-// The first to report wins. The exchange may fail for no reason, so it is tried until someone has won.
-fn report(goal: i32) {
-  loop {
-    let before = atomicCompareExchangeWeak(&fault[0], 0u, params.op);
-    if (before.exchanged) {
-      atomicStore(&fault[1], bitcast<u32>(goal));
-      atomicStore(&fault[2], params.cols);
-    }
-    if (before.exchanged || before.old_value != 0u) { break; }
+    report(goal, params.cols);
   }
 }
 

@@ -5,7 +5,7 @@
 // starts_forward finds where each row's pairs begin; chunk_sums adds up `chunk` pairs where they are all of one row, so
 // that no invocation of backward has many to add.
 // One invocation makes four elements (forward) or one.
-// uses: lib/index, lib/fault
+// uses: lib/fault, lib/index
 
 override WORKGROUP: u32 = 64u;
 
@@ -116,6 +116,7 @@ fn backward(
   let c = index - row * params.cols;
   let first = starts[row];
   let last = starts[row + 1u];
+  if (first == last) { dtable[index] = 0.0; return; }
   let first_chunk = (first + params.chunk - 1u) / params.chunk;
   let last_chunk = last / params.chunk;
   if (first_chunk >= last_chunk) { dtable[index] = sum_of(first, last, c); return; }

@@ -81,32 +81,33 @@ def rotary_tables(
 
 
 def scaled_dot_product_attention(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
     attn_mask: Any = None,
     dropout_p: float = 0.0,
     is_causal: bool = False,
     scale: float | None = None,
 ) -> Tensor:
-    """softmax(scale q k^T) v: q (..., T, D), k (..., S, D), v (..., S, E); ``scale`` is 1 / sqrt(D) unless given.
+    """softmax(scale query key^T) value: query (..., T, D), key (..., S, D), value (..., S, E).
 
-    ``attn_mask``, broadcast to (..., T, S): bool, true where attention is allowed, or float32, added to the scores, of
-    which -inf forbids. ``is_causal``: position t attends to 0 .. t. With both, both must allow. A position that may
-    attend to nothing gives 0, and a gradient of 0, where softmax alone would give NaN. ``dropout_p`` applies to the
-    probabilities, whenever it is not 0.
+    ``scale`` is 1 / sqrt(D) unless given. ``attn_mask``, broadcast to (..., T, S): bool, true where attention is
+    allowed, or float32, added to the scores, of which -inf forbids. ``is_causal``: position t attends to 0 .. t. With
+    both, both must allow. A position that may attend to nothing gives 0, and a gradient of 0, where softmax alone would
+    give NaN. ``dropout_p`` applies to the probabilities, whenever it is not 0.
     """
     name = "scaled_dot_product_attention"
-    for x in (q, k, v):
+    for x in (query, key, value):
         if x.ndim < 2:
-            raise ShapeError(f"{name}: queries, keys and values have shape (..., T, D), not {x.shape}")
-    if q.shape[-1] != k.shape[-1] or k.shape[-2] != v.shape[-2]:
-        raise ShapeError(f"{name}: q (..., T, D), k (..., S, D), v (..., S, E), not {q.shape}, {k.shape}, {v.shape}")
-    scale = (1 / math.sqrt(q.shape[-1]) if q.shape[-1] else 1.0) if scale is None else scale
-    scores = matmul(multiply(q, float(scale)), k, transpose_b=True)
-    allowed = _causal_mask(q.shape[-2], k.shape[-2], q.device) if is_causal else None
+            raise ShapeError(f"{name}: query, key and value have shape (..., T, D), not {x.shape}")
+    if query.shape[-1] != key.shape[-1] or key.shape[-2] != value.shape[-2]:
+        shapes = f"{query.shape}, {key.shape} and {value.shape}"
+        raise ShapeError(f"{name}: query (..., T, D), key (..., S, D), value (..., S, E), not {shapes}")
+    scale = (1 / math.sqrt(query.shape[-1]) if query.shape[-1] else 1.0) if scale is None else scale
+    scores = matmul(multiply(query, float(scale)), key, transpose_b=True)
+    allowed = _causal_mask(query.shape[-2], key.shape[-2], query.device) if is_causal else None
     if attn_mask is not None:
-        mask = attn_mask if isinstance(attn_mask, Tensor) else tensor(attn_mask, device=q.device)
+        mask = attn_mask if isinstance(attn_mask, Tensor) else tensor(attn_mask, device=query.device)
         if mask.dtype is not bool_ and not mask.dtype.is_float:
             raise DtypeError(f"{name}: a mask is bool or float32, not {mask.dtype}; convert with astype")
         if mask.dtype.is_float:
@@ -115,7 +116,7 @@ def scaled_dot_product_attention(
     weights = softmax(scores if allowed is None else where(allowed, scores, -math.inf))
     if attn_mask is not None and allowed is not None:  # a row without any allowed position is NaN; here it becomes 0
         weights = where(allowed, weights, 0.0)
-    return matmul(dropout(weights, dropout_p), v)
+    return matmul(dropout(weights, dropout_p), value)
 
 
 def _causal_mask(T: int, S: int, device: Device) -> Tensor:
