@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -124,6 +125,10 @@ class Tensor(Indexing, InPlace, Operators):
     def download_async(self) -> Readback:
         """The elements as they are now, on their way to the host, off the tape; the handle waits when it is read."""
         return self.array.download_async()
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        """The functions of the array API for tensors: ``autodiff.functional``."""
+        return sys.modules[f"{__package__}.functional"]
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
         return self.array.__array__(dtype, copy)

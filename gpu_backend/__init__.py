@@ -19,6 +19,7 @@ from .array import array as array
 from .array import empty as empty
 from .array import from_dlpack as from_dlpack
 from .check_mode import check_mode as check_mode
+from .composite import *  # noqa: F403
 from .device import Device as Device
 from .device import adapters as adapters
 from .device import default_device as default_device
@@ -35,6 +36,10 @@ from .errors import ReleasedBufferError as ReleasedBufferError
 from .errors import ShaderError as ShaderError
 from .errors import ShapeError as ShapeError
 from .fallback import HostFallbackWarning as HostFallbackWarning
+from .namespace import *  # noqa: F403
+from .namespace import __array_api_version__ as __array_api_version__
+from .namespace import __array_namespace_info__ as __array_namespace_info__
+from .namespace import missing as _missing
 from .op import Op as Op
 from .ops.activation import *  # noqa: F403
 from .ops.binary import *  # noqa: F403
@@ -63,3 +68,9 @@ from .spec import int32 as int32
 from .spec import uint32 as uint32
 
 __version__ = "0.1.0"
+
+bool = bool_  # the array API's name
+
+
+def __getattr__(name: str) -> object:
+    raise _missing(__name__, name)

@@ -5,6 +5,7 @@ Arrays are contiguous, in row-major order. ``reshape`` shares the memory; everyt
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -160,6 +161,14 @@ class Array(Operators):
                 result.storage.persist(self.storage.label)
         memo[id(self)] = result
         return result
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        """The functions of the array API for arrays: ``gpu_backend`` itself."""
+        return sys.modules[__package__]
+
+    def to_device(self, device: str | Device, /, *, stream: object = None) -> Array:
+        """The array API's name of ``to``."""
+        return self.to(device)
 
     def __getitem__(self, key: Any) -> Array:
         """A copy of the elements that integers, slices, ... and None choose."""

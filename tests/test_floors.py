@@ -13,7 +13,7 @@ ROOT = Path(__file__).parent.parent
 # Lowest first. A module may import from its own floor or from below; a package stands for all inside it.
 FLOORS = [
     ["wgsl"],
-    ["gpu_backend.errors", "gpu_backend.spec", "gpu_backend.operators"],
+    ["gpu_backend.errors", "gpu_backend.spec", "gpu_backend.operators", "gpu_backend.composite"],
     ["gpu_backend.syntax"],
     [
         "gpu_backend.adapter",
@@ -34,7 +34,7 @@ FLOORS = [
     ["gpu_backend.cast", "gpu_backend.check_mode", "gpu_backend.fallback", "gpu_backend.plan"],
     ["gpu_backend.op"],
     ["gpu_backend.ops"],
-    ["gpu_backend.memory", "gpu_backend.profiler"],
+    ["gpu_backend.memory", "gpu_backend.profiler", "gpu_backend.namespace"],
     ["gpu_backend.testing", "gpu_backend.op_table", "gpu_backend.register"],
     ["gpu_backend"],
     # The gradient line: below it no Tensor, no tape.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpu_backend import ops
+from gpu_backend import composite, ops
 
 from ..tensor import Tensor, apply_promoted
 from .method import method
@@ -92,7 +92,5 @@ def copysign(a: Any, b: Any) -> Tensor:
     return apply_promoted(ops.copysign, a, b)
 
 
-@method
-def pow(a: Any, b: Any) -> Tensor:
-    """PyTorch's name of ``power``."""
-    return power(a, b)
+pow = method(composite.pow)
+positive = composite.positive

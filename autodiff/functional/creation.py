@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import gpu_backend
 from gpu_backend import Array, ops
 from gpu_backend.ops.creation import Place, Shaped
 from gpu_backend.spec import DTypeLike, Scalar, float32
@@ -114,3 +115,8 @@ def asarray(data: Any, dtype: DTypeLike | None = None, device: Place = None, cop
     if copy is False:
         raise ValueError("asarray: these elements must be copied to become a tensor of that type on that device")
     return tensor(data, dtype, device=device)
+
+
+def from_dlpack(source: Any, device: Place = None) -> Tensor:
+    """A tensor with a copy of the elements of any DLPack object on the host: numpy, torch on the CPU."""
+    return Tensor(gpu_backend.from_dlpack(source, device))

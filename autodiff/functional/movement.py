@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import builtins
-import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from gpu_backend import ShapeError, ops
-from gpu_backend.spec import Axis, broadcast_shapes, normalize_axis
+from gpu_backend import composite, ops
+from gpu_backend.spec import Axis
 
 from ..tensor import Tensor, apply, promoted
 from .method import accepts_dim, method
@@ -90,23 +88,10 @@ def transpose(x: Tensor, dim0: int, dim1: int) -> Tensor:
     return swapaxes(x, dim0, dim1)
 
 
-def matrix_transpose(x: Tensor) -> Tensor:
-    """A copy with the last two axes exchanged."""
-    return swapaxes(x, -2, -1)
-
-
-@method
-def moveaxis(x: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
-    """A copy with the axes ``source`` at the places ``destination``, the others in their order."""
-    origins, goals = (
-        [normalize_axis("moveaxis", axis, x.ndim) for axis in (given if isinstance(given, Sequence) else (given,))]
-        for given in (source, destination)
-    )
-    if len(origins) != len(goals) or len(set(origins)) != len(origins) or len(set(goals)) != len(goals):
-        raise ShapeError(f"moveaxis: {source} and {destination} are not as many axes, each once")
-    rest = iter(axis for axis in range(x.ndim) if axis not in origins)
-    places = dict(zip(goals, origins, strict=True))
-    return permute_dims(x, [places[axis] if axis in places else next(rest) for axis in range(x.ndim)])
+matrix_transpose = composite.matrix_transpose
+moveaxis = method(composite.moveaxis)
+broadcast_arrays = composite.broadcast_arrays
+meshgrid = composite.meshgrid
 
 
 # Slices and what is made of them.
@@ -144,44 +129,11 @@ def triu(x: Tensor, k: int = 0) -> Tensor:
     return apply(ops.triu, x, k=k)
 
 
-@method
-@accepts_dim
-def split(x: Tensor, size_or_sections: int | Sequence[int], axis: int = 0) -> tuple[Tensor, ...]:
-    """Pieces along ``axis``, of one size, the last one smaller, or of the sizes listed, as in PyTorch."""
-    place = normalize_axis("split", axis, x.ndim)
-    extent = x.shape[place]
-    if isinstance(size_or_sections, int):
-        if size_or_sections < 1:
-            raise ShapeError(f"split: a size is at least 1, not {size_or_sections}")
-        sizes = [min(size_or_sections, extent - start) for start in range(0, extent, size_or_sections)] or [0]
-    else:
-        sizes = list(size_or_sections)
-        if builtins.sum(sizes) != extent or min(sizes, default=0) < 0:
-            raise ShapeError(f"split: sizes {sizes} do not fill axis {place} of shape {x.shape}")
-    ends = list(itertools.accumulate(sizes))
-    before = (slice(None),) * place
-    return tuple(
-        apply(ops.getitem, x, key=(*before, slice(end - size, end))) for size, end in zip(sizes, ends, strict=True)
-    )
-
-
-@method
-@accepts_dim
-def chunk(x: Tensor, chunks: int, axis: int = 0) -> tuple[Tensor, ...]:
-    """At most ``chunks`` pieces of one size along ``axis``, the last one smaller; as in PyTorch."""
-    if chunks < 1:
-        raise ShapeError(f"chunk: at least 1 piece, not {chunks}")
-    extent = x.shape[normalize_axis("chunk", axis, x.ndim)]
-    return split(x, builtins.max(-(-extent // chunks), 1), axis)
-
-
-@method
-@accepts_dim
-def unstack(x: Tensor, axis: int = 0) -> tuple[Tensor, ...]:
-    """The slices along ``axis``, one by one, without it."""
-    place = normalize_axis("unstack", axis, x.ndim)
-    before = (slice(None),) * place
-    return tuple(apply(ops.getitem, x, key=(*before, index)) for index in range(x.shape[place]))
+split = method(accepts_dim(composite.split))
+chunk = method(accepts_dim(composite.chunk))
+unstack = method(accepts_dim(composite.unstack))
+diff = method(accepts_dim(composite.diff))
+trace = method(composite.trace)
 
 
 @method
@@ -241,27 +193,6 @@ def pad(x: Tensor, pad_width: Any, mode: str = "constant", value: float = 0.0) -
     ``mode``: "constant" (``value``), "reflect", "replicate".
     """
     return apply(ops.pad, x, pad_width=pad_width, mode=mode, value=value)
-
-
-def broadcast_arrays(*tensors: Tensor) -> list[Tensor]:
-    """Each tensor in their common shape."""
-    shape = broadcast_shapes("broadcast_arrays", *(x.shape for x in tensors))
-    return [x if x.shape == shape else broadcast_to(x, shape) for x in tensors]
-
-
-def meshgrid(*vectors: Tensor, indexing: str = "xy") -> list[Tensor]:
-    """Coordinates of a grid, a tensor for each vector: "xy" has the first run along axis 1, "ij" along axis 0."""
-    if indexing not in ("xy", "ij"):
-        raise ValueError(f"meshgrid: indexing is 'xy' or 'ij', not {indexing!r}")
-    for x in vectors:
-        if x.ndim > 1:
-            raise ShapeError(f"meshgrid: takes vectors, not shape {x.shape}")
-    order = list(range(len(vectors)))
-    if indexing == "xy" and len(vectors) > 1:
-        order[:2] = [1, 0]
-    shape = [vectors[place].size for place in order]
-    units = [[vectors[n].size if axis == order.index(n) else 1 for axis in range(len(vectors))] for n in order]
-    return [broadcast_to(reshape(x, units[order.index(n)]), shape) for n, x in enumerate(vectors)]
 
 
 def _listed(name: str, numbers: tuple[Extents, ...], keyword: Extents | None) -> tuple[int, ...]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from gpu_backend import Array, Device, DtypeError, ShapeError, array, ops
 from gpu_backend.capture import paused
+from gpu_backend.composite import taken
 from gpu_backend.ops.sequence import check_indices
 from gpu_backend.ops.update import persist
 from gpu_backend.spec import bool_, normalize_axis
@@ -18,7 +19,6 @@ from .binary import add, multiply
 from .choice import where
 from .linear_algebra import matmul
 from .logic import greater
-from .movement import permute_dims
 from .normalization import softmax
 from .random import dropout
 
@@ -39,14 +39,7 @@ def take(x: Tensor, indices: Any, axis: int = 0) -> Tensor:
     """Slices of x by index along ``axis``, which the dimensions of ``indices`` replace; the rules are those of
     ``embedding``."""
     place = normalize_axis("take", axis, x.ndim)
-    ids = _indices("take", indices, x, place)
-    if place == 0:
-        return apply(ops.embedding, ids, x)
-    rest = [other for other in range(x.ndim) if other != place]
-    taken = apply(ops.embedding, ids, permute_dims(x, (place, *rest)))
-    before = range(ids.ndim, ids.ndim + place)
-    after = range(ids.ndim + place, taken.ndim)
-    return permute_dims(taken, (*before, *range(ids.ndim), *after))
+    return taken(x, _indices("take", indices, x, place), place)
 
 
 def _indices(name: str, given: Any, x: Tensor, axis: int) -> Tensor:

@@ -82,6 +82,12 @@ def log2(x: Tensor) -> Tensor:
 
 
 @method
+def log10(x: Tensor) -> Tensor:
+    """The logarithm to base 10: -inf at 0, NaN below."""
+    return apply(ops.log10, x)
+
+
+@method
 def log1p(x: Tensor) -> Tensor:
     """log(1 + x), precise near 0."""
     return apply(ops.log1p, x)

@@ -52,6 +52,9 @@ ROWS = (
     unary(ops.expm1, normal, special(), LARGE),
     unary(ops.log, positive, special(), points("near-1", 0.999, 1.001, 1.0, 0.7, 1.5, 1e-30, 1e30)),
     unary(ops.log2, positive, special(), points("near-1", 0.999, 1.001, 1.0, 0.7, 1.5, 1e-30, 1e30, 8.0)),
+    unary(
+        ops.log10, positive, special(), points("near-1", 0.999, 1.001, 1.0, 0.7, 1e-30, 1e30, 1000.0), tolerance=4e-6
+    ),
     unary(ops.log1p, positive, special(), points("near-0", 1e-10, -1e-4, 0.4, 0.42, -0.28, -0.3, 1e30, -1.0, -1.5)),
     unary(ops.sin, normal, special(), points("turns", 3.1415927, -100.0, 8191.0, 8193.0, 1e5, 1e10, -3e30, 3e38)),
     unary(ops.cos, normal, special(), points("turns", 1.5707964, -100.0, 8191.0, 8193.0, 1e5, 1e10, -3e30, 3e38)),

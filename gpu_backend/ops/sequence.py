@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..array import Array, allocate
+from ..composite import taken
 from ..errors import DtypeError, ShapeError
 from ..op import Gradients, HostArray, HostGradients, Needs, Op, Saved, require_float
 from ..spec import HasSpec, Shape, Spec, float32, int32, size_of, uint32
@@ -14,7 +15,7 @@ from .broadcast import label
 from .creation import number_bits
 from .reduction import reduce_axes, sum_to_host
 
-__all__ = ["embedding", "rotary_embedding"]
+__all__ = ["embedding", "rotary_embedding", "take"]
 
 SORTED_BLOCK = 512  # pairs that sort.wgsl sorts in workgroup memory
 CHUNK = 1024  # pairs whose gradients are added up before backward, where they are all of one row
@@ -125,6 +126,11 @@ embedding = Op(
     embedding_host_backward,
     embedding_backward,
 )
+
+
+def take(x: Array, indices: Array, axis: int = 0) -> Array:
+    """Slices of x by int32 indices of any shape along ``axis``, which their dimensions replace; see ``embedding``."""
+    return taken(x, indices, axis)
 
 
 def rotary_embedding_spec(x: HasSpec, cos: HasSpec, sin: HasSpec, interleaved: bool = False) -> Spec:

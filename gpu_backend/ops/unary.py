@@ -36,6 +36,7 @@ __all__ = [
     "log",
     "log1p",
     "log2",
+    "log10",
     "logical_not",
     "nan_to_num",
     "negative",
@@ -124,6 +125,13 @@ log2 = unary(
     "y = the logarithm of x to base 2, -inf at 0, NaN below; dx = dy / (x log 2)",
     np.log2,
     lambda x: 1 / (x * LN2),
+    library="exponential",
+)
+log10 = unary(
+    "log10",
+    "y = the logarithm of x to base 10, -inf at 0, NaN below; dx = dy / (x log 10)",
+    np.log10,
+    lambda x: 1 / (x * math.log(10)),
     library="exponential",
 )
 log1p = unary(

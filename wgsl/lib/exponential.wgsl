@@ -89,6 +89,9 @@ fn log2_value(x: f32) -> f32 {
 }
 fn log2_slope(x: f32) -> f32 { return LOG2_E / x; }
 
+fn log10_value(x: f32) -> f32 { return log2_value(x) * 0.301029996; }
+fn log10_slope(x: f32) -> f32 { return 0.434294482 / x; }
+
 fn log1p_value(x: f32) -> f32 {
   if (x > -0.29 && x < 0.41) { return artanh_kernel(x / (2.0 + x)); }
   return log_value(1.0 + x);
