@@ -175,6 +175,10 @@ class Array(Operators):
         chosen: Array = self._apply("getitem", key=key)
         return chosen
 
+    def __setitem__(self, key: Any, source: Any) -> None:
+        """Overwrite the elements that ``key`` chooses with ``source``, which broadcasts and takes this element type."""
+        catalogue["setitem"](self, key, _operand(source, self))
+
     def __iter__(self) -> Iterator[Array]:
         if not self.shape:
             raise TypeError("an array of shape () has no elements to go over")

@@ -12,7 +12,7 @@ from .errors import ShapeError
 from .spec import DTypeLike, Scalar, as_dtype, size_of
 
 catalogue: dict[str, Any] = {}
-"""Every op by its name."""
+"""Every op by its name; and ``setitem``, which is none."""
 
 
 class Operators:

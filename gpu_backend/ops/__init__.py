@@ -70,3 +70,4 @@ OPS: tuple[Op, ...] = tuple(
 )
 
 catalogue.update({op.name: op for op in OPS})
+catalogue["setitem"] = indexing.assign_region

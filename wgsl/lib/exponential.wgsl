@@ -1,7 +1,7 @@
 // Provides: <name>_value and <name>_slope for exp, exp2, expm1, log, log2, log1p, the hyperbolic functions and their
 // inverses, sigmoid; and float_power. A slope takes what the op saves: x or y, as its parameter is named.
 // The built-ins are good to an absolute error only (tanh, log near 1) or lose a digit for large arguments (exp), and
-// differ from adapter to adapter; these are series after a reduction of the argument, good to about 2 ulp everywhere.
+// differ from adapter to adapter; these are series after a reduction of the argument, within 5 ulp everywhere.
 // uses: lib/numeric
 
 const LN2_HIGH = 0.693359375; // nine bits: times a small whole number it is exact

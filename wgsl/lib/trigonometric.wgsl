@@ -1,6 +1,6 @@
 // Provides: <name>_value and <name>_slope for sin, cos, tan, asin, acos, atan; and atan2.
 // WGSL promises the built-ins only between -pi and pi, and there an absolute error of 2^-11 is enough. Here the angle is
-// reduced to a quarter turn: by subtraction in three parts (Cody and Waite) up to 8192, by integer arithmetic with the
+// reduced to a quarter turn: by subtraction in three parts (Cody and Waite) up to 256, by integer arithmetic with the
 // bits of 2 / pi past that (Payne and Hanek, Radian reduction for trigonometric functions, 1983).
 // uses: lib/numeric, lib/wide_product
 
@@ -10,7 +10,7 @@ struct Angle {
 }
 
 fn reduced_angle(a: f32) -> Angle {
-  if (a >= 8192.0) { return reduced_large_angle(a); }
+  if (a >= 256.0) { return reduced_large_angle(a); }
   let k = round(a * 0.636619772);
   return Angle(((a - k * 1.5703125) - k * 4.83751297e-4) - k * 7.54978995e-8, u32(k) & 3u);
 }
