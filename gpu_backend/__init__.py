@@ -48,6 +48,7 @@ from .ops.movement import *  # noqa: F403
 from .ops.normalization import *  # noqa: F403
 from .ops.random import *  # noqa: F403
 from .ops.reduction import *  # noqa: F403
+from .ops.scan import *  # noqa: F403
 from .ops.sequence import *  # noqa: F403
 from .ops.unary import *  # noqa: F403
 from .register import register as register

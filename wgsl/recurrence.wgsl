@@ -41,7 +41,8 @@ fn parts(
   for (var j = chunk.last; j > chunk.first; j--) {
     let slope = slope_at(chunk, j - 1u);
     factor *= slope;
-    made = b[chunk.base + (j - 1u) * params.inner] + slope * made;
+    // What is past the end is left out, not multiplied by 0, since the slope may be infinite; so below.
+    made = b[chunk.base + (j - 1u) * params.inner] + select(slope * made, 0.0, j == chunk.last);
   }
   a_parts[index] = factor;
   b_parts[index] = made;
@@ -60,7 +61,6 @@ fn solve(
   if (chunk.last < params.length) { made = carry[index + params.inner]; }
   for (var j = chunk.last; j > chunk.first; j--) {
     let at = chunk.base + (j - 1u) * params.inner;
-    // Past the end nothing follows, whatever it would be multiplied by.
     made = b[at] + select(slope_at(chunk, j - 1u) * made, 0.0, j == params.length);
     var factor = 1.0;
     if (params.weighted == 1u && j > 1u) { factor = weight[at - params.inner]; }

@@ -18,5 +18,6 @@ from .movement import *  # noqa: F403
 from .normalization import *  # noqa: F403
 from .random import *  # noqa: F403
 from .reduction import *  # noqa: F403
+from .scan import *  # noqa: F403
 from .sequence import *  # noqa: F403
 from .unary import *  # noqa: F403

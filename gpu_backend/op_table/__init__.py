@@ -20,6 +20,7 @@ from . import (
     normalization,
     random,
     reduction,
+    scan,
     sequence,
     unary,
 )
@@ -36,6 +37,7 @@ FAMILIES = (
     choice,
     cast,
     reduction,
+    scan,
     movement,
     linear_algebra,
     normalization,

@@ -20,6 +20,7 @@ from . import (
     normalization,
     random,
     reduction,
+    scan,
     sequence,
     unary,
 )
@@ -35,6 +36,7 @@ from .movement import *  # noqa: F403
 from .normalization import *  # noqa: F403
 from .random import *  # noqa: F403
 from .reduction import *  # noqa: F403
+from .scan import *  # noqa: F403
 from .sequence import *  # noqa: F403
 from .unary import *  # noqa: F403
 
@@ -46,6 +48,7 @@ FAMILIES = (
     choice,
     cast,
     reduction,
+    scan,
     movement,
     linear_algebra,
     normalization,
