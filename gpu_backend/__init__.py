@@ -37,6 +37,7 @@ from .errors import ShapeError as ShapeError
 from .fallback import HostFallbackWarning as HostFallbackWarning
 from .op import Op as Op
 from .ops.activation import *  # noqa: F403
+from .ops.argument import *  # noqa: F403
 from .ops.binary import *  # noqa: F403
 from .ops.cast import *  # noqa: F403
 from .ops.choice import *  # noqa: F403

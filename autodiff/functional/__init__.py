@@ -7,6 +7,7 @@ Functions of several operands take tensors, Python numbers and numpy arrays, and
 from __future__ import annotations
 
 from .activation import *  # noqa: F403
+from .argument import *  # noqa: F403
 from .binary import *  # noqa: F403
 from .cast import *  # noqa: F403
 from .choice import *  # noqa: F403

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from . import (
     activation,
+    argument,
     binary,
     cast,
     choice,
@@ -38,6 +39,7 @@ FAMILIES = (
     cast,
     reduction,
     scan,
+    argument,
     movement,
     linear_algebra,
     normalization,

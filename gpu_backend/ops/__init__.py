@@ -9,6 +9,7 @@ from ..op import Op
 from ..operators import catalogue
 from . import (
     activation,
+    argument,
     binary,
     cast,
     choice,
@@ -25,6 +26,7 @@ from . import (
     unary,
 )
 from .activation import *  # noqa: F403
+from .argument import *  # noqa: F403
 from .binary import *  # noqa: F403
 from .cast import *  # noqa: F403
 from .choice import *  # noqa: F403
@@ -49,6 +51,7 @@ FAMILIES = (
     cast,
     reduction,
     scan,
+    argument,
     movement,
     linear_algebra,
     normalization,
