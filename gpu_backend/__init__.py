@@ -51,6 +51,7 @@ from .ops.random import *  # noqa: F403
 from .ops.reduction import *  # noqa: F403
 from .ops.scan import *  # noqa: F403
 from .ops.sequence import *  # noqa: F403
+from .ops.statistics import *  # noqa: F403
 from .ops.unary import *  # noqa: F403
 from .register import register as register
 from .spec import DType as DType

@@ -21,4 +21,5 @@ from .random import *  # noqa: F403
 from .reduction import *  # noqa: F403
 from .scan import *  # noqa: F403
 from .sequence import *  # noqa: F403
+from .statistics import *  # noqa: F403
 from .unary import *  # noqa: F403

@@ -23,6 +23,7 @@ from . import (
     reduction,
     scan,
     sequence,
+    statistics,
     unary,
 )
 from .sample import Fault as Fault
@@ -39,6 +40,7 @@ FAMILIES = (
     cast,
     reduction,
     scan,
+    statistics,
     argument,
     movement,
     linear_algebra,

@@ -23,6 +23,7 @@ from . import (
     reduction,
     scan,
     sequence,
+    statistics,
     unary,
 )
 from .activation import *  # noqa: F403
@@ -40,6 +41,7 @@ from .random import *  # noqa: F403
 from .reduction import *  # noqa: F403
 from .scan import *  # noqa: F403
 from .sequence import *  # noqa: F403
+from .statistics import *  # noqa: F403
 from .unary import *  # noqa: F403
 
 FAMILIES = (
@@ -51,6 +53,7 @@ FAMILIES = (
     cast,
     reduction,
     scan,
+    statistics,
     argument,
     movement,
     linear_algebra,
