@@ -42,6 +42,7 @@ from .namespace import __array_namespace_info__ as __array_namespace_info__
 from .namespace import missing as _missing
 from .op import Op as Op
 from .ops.activation import *  # noqa: F403
+from .ops.argument import *  # noqa: F403
 from .ops.binary import *  # noqa: F403
 from .ops.cast import *  # noqa: F403
 from .ops.choice import *  # noqa: F403
@@ -57,7 +58,9 @@ from .ops.normalization import *  # noqa: F403
 from .ops.padding import *  # noqa: F403
 from .ops.random import *  # noqa: F403
 from .ops.reduction import *  # noqa: F403
+from .ops.scan import *  # noqa: F403
 from .ops.sequence import *  # noqa: F403
+from .ops.statistics import *  # noqa: F403
 from .ops.unary import *  # noqa: F403
 from .register import register as register
 from .spec import DType as DType

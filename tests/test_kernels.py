@@ -1,6 +1,6 @@
 """Every entry point of ``wgsl/``, alone, through the shader harness: against numpy in float64, sanitized, and checked
-by both compilers. The cases stand in ``kernels_elementwise``, ``kernels_rows``, ``kernels_sequence`` and
-``kernels_training``.
+by both compilers. The cases stand in ``kernels_elementwise``, ``kernels_rows``, ``kernels_reductions``,
+``kernels_sequence`` and ``kernels_training``.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import Any
 
 import kernels_elementwise
 import kernels_movement
+import kernels_reductions
 import kernels_rows
 import kernels_sequence
 import kernels_training
@@ -17,12 +18,14 @@ import pytest
 from kernel_cases import ROOT, TESTS
 
 import wgsl
+from gpu_backend.ops.reduction import monoid
 from gpu_backend.syntax.module import Module
 from gpu_backend.testing import check_wgsl
 
 CASES = (
     kernels_elementwise,
     kernels_movement,
+    kernels_reductions,
     kernels_rows,
     kernels_sequence,
     kernels_training,
@@ -76,6 +79,7 @@ PRELUDES = {
         *(binary_prelude("bitwise", "bitwise_right_shift", elem, elem, False) for elem in ("i32", "u32")),
         *(binary_prelude("whole_division", "power", elem, elem, False) for elem in ("i32", "u32")),
         binary_prelude("division", "remainder", "f32", "f32", True),
+        binary_prelude("reduction_pairs", "ratio", "f32", "f32", False),
         *(binary_prelude("pairs", name, "f32", "f32", True) for name in ("power", "atan2", "logaddexp")),
     ],
     "gated": [kernels_elementwise.GATE],
@@ -92,14 +96,17 @@ PRELUDES = {
         )
     ],
     "reduction": [
-        f"alias elem = {elem};\nfn combine(a: elem, b: elem) -> elem {{ return {combine}; }}\n"
-        f"fn start() -> elem {{ return {start}; }}\nfn finish(v: elem) -> elem {{ return v; }}\n"
-        for elem, combine, start in (
-            ("f32", "a + b", "0.0"),
-            ("f32", "larger(a, b)", "-infinity()"),
-            ("i32", "max(a, b)", "-2147483648"),
-            ("u32", "a + b", "0u"),
+        monoid(kind, elem) + "fn finish(v: elem) -> elem { return v; }\n"
+        for kind, elem in (
+            *((kind, elem) for kind in ("sum", "product", "max", "min") for elem in ("f32", "i32", "u32")),
+            ("any", "u32"),
+            ("all", "u32"),
         )
+    ],
+    "scan": [monoid(kind, elem) for kind in ("sum", "product") for elem in ("f32", "i32", "u32")],
+    "argument": [
+        f"alias elem = f32;\n{kernels_reductions.MORE}",
+        *(f"alias elem = {elem};\n{kernels_reductions.LESS}" for elem in ("i32", "u32")),
     ],
     "layer_norm": [kernels_sequence.AFFINE],
     "matmul": [f"fn activate(x: f32) -> f32 {{ return {name}_value(x); }}\n" for name in ("identity", "relu", "tanh")],

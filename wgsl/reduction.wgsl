@@ -1,9 +1,9 @@
 // Reduction of the middle axis of (outer, length, inner): y[o, c, i] = combine over the elements of chunk c.
 // A long axis is reduced in rounds, each making one element of a chunk, so a sum of n numbers has an error that grows
-// with log n. The last round applies `finish` (the division of a mean). Backward: sum and mean broadcast dy; max sends
-// it to the elements that tie, in equal parts (binary.wgsl, tie).
+// with log n. The last round applies `finish` (the division of a mean). Backward: sum and mean broadcast dy; max and
+// min send it to the elements that tie, in equal parts (binary.wgsl, tie). A scan takes its totals of chunks from here.
 // rows: inner is 1 and the axis long; one workgroup makes one element. columns: one invocation makes one element.
-// The prelude gives `elem`, `combine`, `start` (the neutral element) and `finish`.
+// The prelude gives `elem`, `combine` (+, *, larger, smaller, or, and), `start` (the neutral element) and `finish`.
 // uses: lib/index, lib/numeric
 
 override WORKGROUP: u32 = 64u;

@@ -17,6 +17,7 @@ from gpu_backend.spec import int32 as int32
 from gpu_backend.spec import uint32 as uint32
 
 from .activation import *  # noqa: F403
+from .argument import *  # noqa: F403
 from .binary import *  # noqa: F403
 from .cast import *  # noqa: F403
 from .choice import *  # noqa: F403
@@ -29,7 +30,9 @@ from .movement import *  # noqa: F403
 from .normalization import *  # noqa: F403
 from .random import *  # noqa: F403
 from .reduction import *  # noqa: F403
+from .scan import *  # noqa: F403
 from .sequence import *  # noqa: F403
+from .statistics import *  # noqa: F403
 from .unary import *  # noqa: F403
 
 bool = bool_  # the array API's name

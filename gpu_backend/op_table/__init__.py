@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from . import (
     activation,
+    argument,
     binary,
     cast,
     choice,
@@ -23,7 +24,9 @@ from . import (
     padding,
     random,
     reduction,
+    scan,
     sequence,
+    statistics,
     unary,
 )
 from .sample import Fault as Fault
@@ -39,6 +42,9 @@ FAMILIES = (
     choice,
     cast,
     reduction,
+    scan,
+    statistics,
+    argument,
     movement,
     indexing,
     joining,

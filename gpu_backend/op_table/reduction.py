@@ -50,15 +50,49 @@ def reduction(op: Op, empty: bool, integer: bool, **options: Any) -> Row:
     return Row(op, tuple(samples), faults=faults, **options)
 
 
-ROWS = (
-    reduction(ops.sum, empty=True, integer=True),
-    reduction(ops.mean, empty=True, integer=False),
-    Row(
-        ops.max,
-        reduction(ops.max, empty=False, integer=True).samples,
+TIES = np.array([[1, 3, 3, -2], [0, 0, 0, 0], [np.nan, 5, -np.inf, 5], [-np.inf, -np.inf, -np.inf, np.inf]], np.float32)
+
+
+def extreme(op: Op) -> Row:
+    """A row for a largest or smallest element."""
+    return Row(
+        op,
+        (*reduction(op, empty=False, integer=True).samples, Sample("ties", (TIES,), {"axis": 1}, has_corners=True)),
         faults=(
             Fault((normal(0, 3),), {"axis": 0}, ShapeError, "nothing to choose from in axes (0,) of shape (0, 3)"),
             Fault((truths(3),), {}, DtypeError, "not bool"),
         ),
-    ),
+    )
+
+
+def quantifier(op: Op) -> Row:
+    """A row for what is said of truths."""
+    samples = [
+        Sample(f"{shape}-{axis}", (np.where(truths(*shape), 0, normal(*shape)).astype(np.float32),), {"axis": axis})
+        for shape, axis in AXES
+    ]
+    samples += [
+        Sample("all-true", (normal(3, 300),), {"axis": 1}),
+        Sample("all-false", (np.zeros((700, 3), bool),), {"axis": 0, "keepdims": True}),
+        Sample("ties", (TIES,), {"axis": 1}),
+        Sample("nothing", (normal(0, 3),), {"axis": 0}),
+        Sample("no-output", (normal(0, 3),), {"axis": 1}),
+        Sample("bool", (truths(5, 300),), {"axis": 1}),
+        Sample("int32", (integers(3, 40, low=-1, high=2),), {"axis": 0}),
+        Sample("uint32", (integers(9, 3, low=0, high=2, dtype=np.uint32),), {"axis": 1}),
+    ]
+    fault = Fault((normal(2, 3),), {"axis": 2}, ShapeError, "axis 2 is out of range for 2 dimensions")
+    return Row(op, tuple(samples), faults=(fault,))
+
+
+ROWS = (
+    reduction(ops.sum, empty=True, integer=True),
+    reduction(ops.mean, empty=True, integer=False),
+    extreme(ops.max),
+    extreme(ops.min),
+    extreme(ops.amax),
+    extreme(ops.amin),
+    quantifier(ops.any),
+    quantifier(ops.all),
+    quantifier(ops.count_nonzero),
 )

@@ -9,6 +9,7 @@ from ..op import Op
 from ..operators import catalogue
 from . import (
     activation,
+    argument,
     binary,
     cast,
     choice,
@@ -23,10 +24,13 @@ from . import (
     padding,
     random,
     reduction,
+    scan,
     sequence,
+    statistics,
     unary,
 )
 from .activation import *  # noqa: F403
+from .argument import *  # noqa: F403
 from .binary import *  # noqa: F403
 from .cast import *  # noqa: F403
 from .choice import *  # noqa: F403
@@ -42,7 +46,9 @@ from .normalization import *  # noqa: F403
 from .padding import *  # noqa: F403
 from .random import *  # noqa: F403
 from .reduction import *  # noqa: F403
+from .scan import *  # noqa: F403
 from .sequence import *  # noqa: F403
+from .statistics import *  # noqa: F403
 from .unary import *  # noqa: F403
 
 FAMILIES = (
@@ -53,6 +59,9 @@ FAMILIES = (
     choice,
     cast,
     reduction,
+    scan,
+    statistics,
+    argument,
     movement,
     indexing,
     joining,

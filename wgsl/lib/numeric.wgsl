@@ -1,4 +1,5 @@
-// Provides: is_nan, infinity, not_a_number, larger. A compiler may assume that NaN does not occur, so only bits tell.
+// Provides: is_nan, infinity, not_a_number, larger, smaller.
+// A compiler may assume that NaN does not occur, so only bits tell.
 
 fn is_nan(x: f32) -> bool {
   return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u;
@@ -19,4 +20,10 @@ fn not_a_number() -> f32 {
 fn larger(a: f32, b: f32) -> f32 {
   if (is_nan(a)) { return a; }
   return select(a, b, b > a || is_nan(b));
+}
+
+// The smaller of two numbers, NaN if either is NaN.
+fn smaller(a: f32, b: f32) -> f32 {
+  if (is_nan(a)) { return a; }
+  return select(a, b, b < a || is_nan(b));
 }
