@@ -1,6 +1,6 @@
 """Every entry point of ``wgsl/``, alone, through the shader harness: against numpy in float64, sanitized, and checked
-by both compilers. The cases stand in ``kernels_elementwise``, ``kernels_rows``, ``kernels_sequence`` and
-``kernels_training``.
+by both compilers. The cases stand in ``kernels_elementwise``, ``kernels_linear_algebra``, ``kernels_rows``,
+``kernels_sequence`` and ``kernels_training``.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import kernels_elementwise
+import kernels_linear_algebra
 import kernels_rows
 import kernels_sequence
 import kernels_training
@@ -19,7 +20,8 @@ import wgsl
 from gpu_backend.syntax.module import Module
 from gpu_backend.testing import check_wgsl
 
-CASES = (kernels_elementwise, kernels_rows, kernels_sequence, kernels_training)  # importing them has filled TESTS
+# Importing them has filled TESTS.
+CASES = (kernels_elementwise, kernels_linear_algebra, kernels_rows, kernels_sequence, kernels_training)
 FILES = [name for name in wgsl.names() if not name.startswith("lib/")]
 
 
@@ -95,7 +97,8 @@ PRELUDES = {
         )
     ],
     "layer_norm": [kernels_sequence.AFFINE],
-    "matmul": [f"fn activate(x: f32) -> f32 {{ return {name}_value(x); }}\n" for name in ("identity", "relu", "tanh")],
+    "matmul": kernels_linear_algebra.ACTIVATIONS,
+    "matmul_tiled": kernels_linear_algebra.ACTIVATIONS,
 }
 
 

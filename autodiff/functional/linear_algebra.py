@@ -14,6 +14,7 @@ from .method import method
 def matmul(a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False) -> Tensor:
     """The matrix product of the last two dimensions, (..., M, K) @ (..., K, N); the others broadcast.
 
+    A vector on the left is a row, on the right a column, and the result lacks that dimension.
     ``transpose_a`` and ``transpose_b`` swap the last two dimensions of an operand without a copy of the tensor.
     """
     return apply_promoted(ops.matmul, a, b, transpose_a=transpose_a, transpose_b=transpose_b)

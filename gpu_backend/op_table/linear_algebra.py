@@ -21,6 +21,17 @@ MATMUL = [
     ((2, 1, 3, 4), (3, 4, 8)),
     ((2, 3, 4, 4), (1, 3, 4, 4)),
 ]
+VECTORS = [
+    ((1,), (1,)),
+    ((0,), (0,)),
+    ((300,), (300,)),
+    ((5,), (5, 70)),
+    ((70, 5), (5,)),
+    ((5,), (2, 3, 5, 4)),
+    ((2, 3, 4, 5), (5,)),
+    ((2, 0, 5), (5,)),
+    ((5,), (5, 0)),
+]
 
 
 def matmul_row() -> Row:
@@ -32,9 +43,18 @@ def matmul_row() -> Row:
                 left = np.ascontiguousarray(np.swapaxes(left, -1, -2)) if ta else left
                 right = np.ascontiguousarray(np.swapaxes(right, -1, -2)) if tb else right
                 samples.append(Sample(f"{a}{b}-{ta:d}{tb:d}", (left, right), {"transpose_a": ta, "transpose_b": tb}))
+    samples += [Sample(f"vector-{a}{b}", (normal(*a), normal(*b, seed=1))) for a, b in VECTORS]
+    samples += [
+        Sample("vector-turned-a", (normal(6, 3), normal(6, seed=1)), {"transpose_a": True}),
+        Sample("vector-turned-b", (normal(6), normal(3, 6, seed=1)), {"transpose_b": True}),
+    ]
     faults = (
         Fault((normal(4, 3), normal(5, 6)), {}, ShapeError, "matmul: inner dimensions differ: (4, 3) @ (5, 6)"),
-        Fault((normal(3), normal(3, 2)), {}, ShapeError, "at least two dimensions, not shape (3,)"),
+        Fault((normal(3), normal(4, 2)), {}, ShapeError, "matmul: inner dimensions differ: (3,) @ (4, 2)"),
+        Fault((normal(3), normal(4)), {}, ShapeError, "matmul: inner dimensions differ: (3,) @ (4,)"),
+        Fault((normal(3), normal(3, 2)), {"transpose_a": True}, ShapeError, "shape (3,), has no transpose"),
+        Fault((normal(2, 3), normal(3)), {"transpose_b": True}, ShapeError, "shape (3,), has no transpose"),
+        Fault((normal(), normal(3, 2)), {}, ShapeError, "not numbers; multiply scales"),
         Fault((normal(2, 4, 3), normal(3, 3, 2)), {}, ShapeError, "do not broadcast: (2,) and (3,)"),
         Fault((integers(2, 2), integers(2, 2)), {}, DtypeError, "float32"),
     )

@@ -2,123 +2,19 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from ..array import Array, allocate
+from ..array import Array
 from ..errors import ShapeError
 from ..op import Gradients, HostArray, HostGradients, Needs, Op, Saved, require_float
-from ..spec import HasSpec, Shape, Spec, broadcast_shapes, broadcast_strides, contiguous_strides, float32, size_of
+from ..spec import HasSpec, Shape, Spec, broadcast_shapes, float32, size_of
 from .activation import ACTIVATIONS
-from .binary import add
-from .broadcast import gather
+from .matmul_kernels import matrix, product
 from .reduction import reduce_axes, sum_to, sum_to_host
 
 __all__ = ["linear", "matmul"]
-
-TILE = 8
-WORKGROUP_ROWS = WORKGROUP_COLUMNS = 8
-
-# Reading a transposed right operand down its columns costs about as much as the product itself; from this many rows of
-# the left operand on, a transposed copy is cheaper (benchmarks/matmul.py prints the measurement).
-ROWS_WORTH_A_TRANSPOSED_COPY = 64
-
-
-# A longer K is cut into parts: small terms are not swallowed, and lavapipe of Mesa 22.3.6, which leaves all loops of an
-# invocation after 65,535 rounds without a word, computes the whole sum.
-LONGEST_K = 16384
-
-
-@lru_cache(maxsize=16)
-def _prelude(activation: str) -> str:
-    return f"fn activate(x: f32) -> f32 {{ return {activation}_value(x); }}\n"
-
-
-def product(
-    name: str,
-    a: Array,
-    b: Array,
-    a_transposed: bool = False,
-    b_transposed: bool = False,
-    bias: Array | None = None,
-    activation: str = "identity",
-) -> Array:
-    """activation(a' b' + bias) of stacks of matrices; a' is ``a`` or its transpose, b' likewise.
-
-    The stacking dimensions broadcast. ``bias`` has one element per column. One dispatch, unless K is long
-    or the work budget asks for more.
-    """
-    M, K = _matrix(a.shape, a_transposed)
-    N = _matrix(b.shape, b_transposed)[1]
-    batch = broadcast_shapes(name, a.shape[:-2], b.shape[:-2])
-    out = (*batch, M, N)
-    parts = -(-K // LONGEST_K) or 1
-    whole = parts == 1
-    y = allocate(out if whole else (parts, *out), float32, a.device, name)  # first: too large raises before any record
-    if size_of(b.shape[:-2]) == 1 and not a_transposed:
-        M *= size_of(a.shape[:-2])  # one matrix on the right: the stack on the left is one tall matrix
-        batches, a_stride, b_stride = size_of(batch) // (size_of(a.shape[:-2]) or 1), 0, 0
-    else:
-        a, b = _stacked(a, batch), _stacked(b, batch)
-        batches = size_of(batch)
-        a_stride = 0 if size_of(a.shape[:-2]) == 1 else M * K
-        b_stride = 0 if size_of(b.shape[:-2]) == 1 else K * N
-    if b_transposed and M >= ROWS_WORTH_A_TRANSPOSED_COPY:
-        b, b_transposed = _transposed(b), False
-    constants = (
-        ("a_transposed", a_transposed),
-        ("b_transposed", b_transposed),
-        ("a_packed", a_transposed and M % 4 == 0),
-        ("b_packed", not b_transposed and N % 4 == 0),
-    )
-    entry = "bias_forward" if whole and bias is not None else "forward"
-    prelude = _prelude(activation if whole else "identity")
-    kernel = a.device.kernel("matmul", entry, prelude, constants, f"{name}.{entry}[f32]")
-    row_groups = -(-M // (TILE * WORKGROUP_ROWS))
-    column_groups = -(-N // (TILE * WORKGROUP_COLUMNS))
-    arrays = {"a": a, "b": b, "y": y} | ({"bias": bias} if entry == "bias_forward" else {})
-    a.device.recorder.record_parts(
-        kernel,
-        parts * batches * row_groups * column_groups,
-        batches * M * N * K,
-        M=M,
-        N=N,
-        K=K,
-        batches=batches,
-        parts=parts,
-        k_chunk=LONGEST_K,
-        a_stride=a_stride,
-        b_stride=b_stride,
-        row_groups=row_groups,
-        column_groups=column_groups,
-        **arrays,
-    )
-    if whole:
-        return y
-    y = reduce_axes(name, "sum", y, (0,), out)
-    y = y if bias is None else add(y, bias)
-    return y if activation == "identity" else ACTIVATIONS[activation](y)
-
-
-def _matrix(shape: Shape, transposed: bool) -> tuple[int, int]:
-    """Rows and columns of the operand as it enters the product."""
-    return (shape[-1], shape[-2]) if transposed else (shape[-2], shape[-1])
-
-
-def _stacked(x: Array, batch: Shape) -> Array:
-    """``x`` with the stacking dimensions ``batch``, or with one matrix that serves the whole stack."""
-    if size_of(x.shape[:-2]) == 1 or x.shape[:-2] == batch or size_of(x.shape[:-2]) == size_of(batch):
-        return x
-    shape = batch + x.shape[-2:]
-    return gather("matmul", x, shape, broadcast_strides(x.shape, shape))
-
-
-def _transposed(x: Array) -> Array:
-    strides = contiguous_strides(x.shape)
-    shape = (*x.shape[:-2], x.shape[-1], x.shape[-2])
-    return gather("matmul", x, shape, (*strides[:-2], strides[-1], strides[-2]))
 
 
 def _rows(x: Array) -> Array:
@@ -133,51 +29,76 @@ def _host(x: HostArray, transposed: bool) -> HostArray:
 def matmul_spec(a: HasSpec, b: HasSpec, transpose_a: bool = False, transpose_b: bool = False) -> Spec:
     """y = a' b' of (..., M, K) and (..., K, N), float32; a' is a or, with ``transpose_a``, its transpose, b' likewise.
 
-    The leading dimensions broadcast. da' = dy b'^T and db' = a'^T dy, each summed over what was broadcast.
-    ShapeError if the inner extents differ, or an operand has fewer than two dimensions.
+    The leading dimensions broadcast. A vector on the left is a row, on the right a column, and y lacks that dimension,
+    as in numpy. da' = dy b'^T and db' = a'^T dy, each summed over what was broadcast. ShapeError if the inner extents
+    differ, for a number, or for a vector that is to be transposed.
     """
-    if isinstance(a, int | float) or isinstance(b, int | float):
-        raise ShapeError("matmul: operands are matrices, not numbers; multiply scales")
+    for x, flag in ((a, transpose_a), (b, transpose_b)):
+        if isinstance(x, int | float) or not x.shape:
+            raise ShapeError("matmul: operands are vectors or matrices, not numbers; multiply scales")
+        if flag and len(x.shape) == 1:
+            raise ShapeError(
+                f"matmul: a vector, of shape {x.shape}, has no transpose; leave transpose_a, transpose_b off"
+            )
     require_float("matmul", a, b)
-    for x in (a, b):
-        if len(x.shape) < 2:
-            raise ShapeError(f"matmul: operands have at least two dimensions, not shape {x.shape}; reshape it")
-    M, K = _matrix(a.shape, transpose_a)
-    inner, N = _matrix(b.shape, transpose_b)
+    left, right = _as_row(a.shape), _as_column(b.shape)
+    M, K = matrix(left, transpose_a)
+    inner, N = matrix(right, transpose_b)
     if inner != K:
         turned = [name for name, flag in (("a", transpose_a), ("b", transpose_b)) if flag]
         how = f" with {' and '.join(turned)} transposed" if turned else ""
         raise ShapeError(f"matmul: inner dimensions differ: {a.shape} @ {b.shape}{how}")
-    return Spec((*broadcast_shapes("matmul", a.shape[:-2], b.shape[:-2]), M, N), float32)
+    batch = broadcast_shapes("matmul", left[:-2], right[:-2])
+    return Spec(batch + (M,) * (len(a.shape) > 1) + (N,) * (len(b.shape) > 1), float32)
+
+
+def _as_row(shape: Shape) -> Shape:
+    """The shape of a left operand as matrices: a vector is a row."""
+    return (1, *shape) if len(shape) == 1 else shape
+
+
+def _as_column(shape: Shape) -> Shape:
+    """The shape of a right operand as matrices: a vector is a column."""
+    return (*shape, 1) if len(shape) == 1 else shape
+
+
+def _as_matrices(dy: Any, a: Any, b: Any) -> tuple[Any, Any, Any]:
+    """dy and the operands, arrays or numpy, with the dimension that a vector lacks."""
+    shape = dy.shape if b.ndim > 1 else (*dy.shape, 1)
+    shape = shape if a.ndim > 1 else (*shape[:-1], 1, shape[-1])
+    return dy.reshape(shape), a.reshape(_as_row(a.shape)), b.reshape(_as_column(b.shape))
 
 
 def matmul_host_forward(
     a: HostArray, b: HostArray, transpose_a: bool = False, transpose_b: bool = False
 ) -> tuple[HostArray, Saved]:
-    return np.matmul(_host(a, transpose_a), _host(b, transpose_b)), (a, b, transpose_a, transpose_b)
+    return np.asarray(np.matmul(_host(a, transpose_a), _host(b, transpose_b))), (a, b, transpose_a, transpose_b)
 
 
 def matmul_host_backward(dy: HostArray, saved: Saved, needs: Needs) -> HostGradients:
-    a, b, transpose_a, transpose_b = saved
+    left, right, transpose_a, transpose_b = saved
+    dy, a, b = _as_matrices(dy, left, right)
     da = db = None
     if needs[0]:
         da = _host(np.matmul(dy, _host(_host(b, transpose_b), True)), transpose_a)
-        da = sum_to_host(np.ascontiguousarray(da), a.shape)
+        da = sum_to_host(np.ascontiguousarray(da), a.shape).reshape(left.shape)
     if needs[1]:
         db = _host(np.matmul(_host(_host(a, transpose_a), True), dy), transpose_b)
-        db = sum_to_host(np.ascontiguousarray(db), b.shape)
+        db = sum_to_host(np.ascontiguousarray(db), b.shape).reshape(right.shape)
     return da, db
 
 
 def matmul_forward(
     out: Spec, a: Array, b: Array, transpose_a: bool = False, transpose_b: bool = False
 ) -> tuple[Array, Saved]:
-    y = product("matmul", a, b, transpose_a, transpose_b)
+    left, right = a.reshape(_as_row(a.shape)), b.reshape(_as_column(b.shape))
+    y = product("matmul", left, right, transpose_a, transpose_b).reshape(out.shape)
     return y, (a, b, transpose_a, transpose_b)
 
 
 def matmul_backward(dy: Array, saved: Saved, needs: Needs) -> Gradients:
-    a, b, transpose_a, transpose_b = saved
+    left, right, transpose_a, transpose_b = saved
+    dy, a, b = _as_matrices(dy, left, right)
     da = db = None
     if needs[0]:
         da = (
@@ -185,9 +106,9 @@ def matmul_backward(dy: Array, saved: Saved, needs: Needs) -> Gradients:
             if transpose_a
             else product("matmul", dy, b, False, not transpose_b)
         )
-        da = sum_to(da, a.shape)
+        da = sum_to(da, a.shape).reshape(left.shape)
     if needs[1]:
-        db = _right_gradient(dy, a, b, transpose_a, transpose_b)
+        db = _right_gradient(dy, a, b, transpose_a, transpose_b).reshape(right.shape)
     return da, db
 
 
