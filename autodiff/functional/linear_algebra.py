@@ -1,4 +1,4 @@
-"""Matrix products."""
+"""Products of matrices and vectors."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from gpu_backend import ops
 
 from ..tensor import Tensor, apply, apply_promoted
-from .method import method
+from .method import accepts_dim, method
 
 
 @method
@@ -26,3 +26,20 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, activation: st
     ``activation``: None, "relu", "tanh" or "sigmoid".
     """
     return apply(ops.linear, x, weight, bias, activation=activation)
+
+
+@accepts_dim
+def vecdot(a: Any, b: Any, axis: int = -1) -> Tensor:
+    """The dot products of vectors along ``axis``, the sum of a b; the other dimensions broadcast."""
+    return apply_promoted(ops.vecdot, a, b, axis=axis)
+
+
+@method
+def outer(a: Any, b: Any) -> Tensor:
+    """The matrix of the products a_i b_j of two vectors."""
+    return apply_promoted(ops.outer, a, b)
+
+
+def bilinear(x1: Tensor, x2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """x1^T weight_o x2 + bias_o for each o: x1 (..., in1), x2 (..., in2), weight (out, in1, in2), bias (out,)."""
+    return apply(ops.bilinear, x1, x2, weight, bias)
