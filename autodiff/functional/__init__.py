@@ -10,6 +10,7 @@ from .activation import *  # noqa: F403
 from .binary import *  # noqa: F403
 from .cast import *  # noqa: F403
 from .choice import *  # noqa: F403
+from .contraction import *  # noqa: F403
 from .layer_normalization import *  # noqa: F403
 from .linear_algebra import *  # noqa: F403
 from .logic import *  # noqa: F403

@@ -289,8 +289,9 @@ outer = Op(
 def bilinear_spec(x1: HasSpec, x2: HasSpec, weight: HasSpec, bias: HasSpec | None = None) -> Spec:
     """y_o = x1^T weight_o x2 + bias_o: x1 (..., in1), x2 (..., in2), weight (out, in1, in2), bias (out,) or None.
 
-    y (..., out) is float32. It is a linear layer on the products p_ij = x1_i x2_j, which take memory for in1 in2 numbers
-    a row. With dp = dy weight: dx1_i = sum_j dp_ij x2_j, dx2_j = sum_i dp_ij x1_i, dweight = dy^T p, dbias = dy summed over rows.
+    y (..., out) is float32. It is a linear layer on the products p_ij = x1_i x2_j, of which memory is taken for in1 in2
+    a row. With dp = dy weight: dx1_i = sum_j dp_ij x2_j, dx2_j = sum_i dp_ij x1_i, dweight = dy^T p, dbias = dy summed
+    over rows.
     """
     require_float("bilinear", x1, x2, weight, bias)
     if len(weight.shape) != 3:
