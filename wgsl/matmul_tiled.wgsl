@@ -37,7 +37,7 @@ struct Params {
 const SIDE = 64u; // of a tile of y
 const STEP = 16u; // along K; also the invocations along a side
 const PITCH = 17u; // vectors from one k to the next in workgroup memory: 16, and one that spreads them over the banks
-const K_BLOCK = 512u;
+const K_BLOCK = 128u;
 
 var<workgroup> a_tile: array<vec4<f32>, STEP * PITCH>;
 var<workgroup> b_tile: array<vec4<f32>, STEP * PITCH>;
