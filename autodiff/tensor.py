@@ -273,8 +273,8 @@ class Tensor(Indexing, InPlace, Operators):
     def _apply(self, name: str, **attributes: Any) -> Any:
         return apply(catalogue[name], self, **attributes)
 
-    def _meet(self, name: str, a: Any, b: Any) -> Any:
-        return apply_promoted(catalogue[name], a, b)
+    def _meet(self, name: str, a: Any, b: Any, **attributes: Any) -> Any:
+        return apply_promoted(catalogue[name], a, b, **attributes)
 
     if TYPE_CHECKING:
 

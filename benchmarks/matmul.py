@@ -1,11 +1,13 @@
-"""Matrix products: our kernel, a naive one, numpy, and the tiles that were considered, interleaved in one run.
+"""Matrix products: our kernels, a naive one, numpy, and the tiles that were considered, interleaved in one run.
 
     python benchmarks/matmul.py [sizes ...]        256 and 1024 by default
 
 Each row is the best and the median of several rounds; a round runs every candidate once, so that a noisy minute hurts
-all alike. The kernel of wgsl/matmul.wgsl is chosen by these figures: its 8 x 8 block is written out as four 4 x 4
-matrices, since compilers keep those in registers and arrays often not. The second table measures the two ways to read
-a transposed right operand, which set ROWS_WORTH_A_TRANSPOSED_COPY in gpu_backend.ops.linear_algebra.py.
+all alike. The kernel of wgsl/matmul.wgsl, "blocked", is chosen by these figures: its 8 x 8 block is written out as four
+4 x 4 matrices, since compilers keep those in registers and arrays often not. "tiled" is wgsl/matmul_tiled.wgsl, through
+workgroup memory, which is for hardware: the line below the table says how many times as long it takes here. The last
+table measures the two ways to read a transposed right operand, which set ROWS_WORTH_A_TRANSPOSED_COPY in
+gpu_backend.ops.matmul_kernels.py.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ import numpy as np
 import gpu_backend as gb
 from gpu_backend import shader
 from gpu_backend.array import Array, allocate
-from gpu_backend.device import GPUDevice
+from gpu_backend.device import MATMUL_KERNELS, GPUDevice
 from gpu_backend.spec import float32
 
 ROUNDS = 7
@@ -72,6 +74,19 @@ def tile(device: GPUDevice, rows: int, columns: int, entry: str = "tile") -> Cal
     return run
 
 
+def ours(device: GPUDevice, kind: str) -> Callable[[Array, Array], Array]:
+    """``matmul`` with one of its kernels."""
+
+    def run(a: Array, b: Array) -> Array:
+        before, device.matmul_kernel = device.matmul_kernel, kind
+        try:
+            return gb.matmul(a, b)
+        finally:
+            device.matmul_kernel = before
+
+    return run
+
+
 def report(size: int, device: GPUDevice) -> None:
     random = np.random.default_rng(0)
     x, z = (random.standard_normal((size, size)).astype(np.float32) for _ in range(2))
@@ -79,7 +94,8 @@ def report(size: int, device: GPUDevice) -> None:
     wanted = x @ z
     kernels = {f"tile {4 * r} x {4 * c}": tile(device, r, c) for r, c in TILES}
     kernels["naive"] = tile(device, 1, 1, "naive")
-    kernels["ours, 8 x 8"] = lambda a, b: gb.matmul(a, b)
+    for kind in MATMUL_KERNELS:
+        kernels[kind] = ours(device, kind)
     for name, kernel in kernels.items():
         np.testing.assert_allclose(kernel(a, b).numpy(), wanted, atol=1e-3 * size**0.5, err_msg=name)
     candidates: dict[str, Candidate] = {name: (lambda k=kernel: k(a, b)) for name, kernel in kernels.items()}
@@ -95,14 +111,17 @@ def report(size: int, device: GPUDevice) -> None:
             f"  {name:14} {1e3 * best[name]:9.2f} {median:10.2f} {rate:8.2f} "
             f"{best['naive'] / best[name]:9.2f} {best['numpy'] / best[name]:9.3f}"
         )
+    ratios = [tiled / blocked for tiled, blocked in zip(times["tiled"], times["blocked"], strict=True)]
+    print(f"  tiled / blocked: {statistics.median(ratios):.2f}, {min(ratios):.2f} to {max(ratios):.2f} by round")
 
 
 def report_transposed(device: GPUDevice) -> None:
-    """y = x w^T: down the columns of w, or through a transposed copy of it."""
+    """y = x w^T, blocked: down the columns of w, or through a transposed copy of it."""
     print("\nx (rows, 512) times w (512, 512) transposed, best ms")
     print(f"  {'rows':>5} {'down the columns':>17} {'transposed copy':>16}")
     w = gb.array(np.random.default_rng(0).standard_normal((512, 512)).astype(np.float32), device=device)
-    module: Any = importlib.import_module("gpu_backend.ops.linear_algebra")
+    device.matmul_kernel = "blocked"
+    module: Any = importlib.import_module("gpu_backend.ops.matmul_kernels")
     for rows in (8, 16, 32, 64, 128, 256):
         x = gb.array(np.ones((rows, 512), np.float32), device=device)
 

@@ -20,6 +20,7 @@ from .array import empty as empty
 from .array import from_dlpack as from_dlpack
 from .check_mode import check_mode as check_mode
 from .composite import *  # noqa: F403
+from .contraction import *  # noqa: F403
 from .device import Device as Device
 from .device import adapters as adapters
 from .device import default_device as default_device

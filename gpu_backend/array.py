@@ -140,8 +140,8 @@ class Array(Operators):
     def _apply(self, name: str, **attributes: Any) -> Any:
         return catalogue[name](self, **attributes)
 
-    def _meet(self, name: str, a: Any, b: Any) -> Any:
-        return catalogue[name](_operand(a, self), _operand(b, self))
+    def _meet(self, name: str, a: Any, b: Any, **attributes: Any) -> Any:
+        return catalogue[name](_operand(a, self), _operand(b, self), **attributes)
 
     def __reduce__(self) -> Any:
         """Pickled through the host. A host array comes back on the host, any other on the default device of then."""

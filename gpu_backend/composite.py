@@ -12,11 +12,13 @@ from typing import Any, TypeVar
 
 from .errors import ShapeError
 from .operators import Operators
-from .spec import broadcast_shapes, normalize_axis, size_of
+from .spec import Axis, broadcast_shapes, normalize_axis, size_of
 
 __all__ = [
     "broadcast_arrays",
     "chunk",
+    "cumulative_prod",
+    "cumulative_sum",
     "diff",
     "matrix_transpose",
     "meshgrid",
@@ -26,6 +28,7 @@ __all__ = [
     "split",
     "trace",
     "unstack",
+    "vector_norm",
 ]
 
 X = TypeVar("X", bound=Operators)
@@ -136,6 +139,21 @@ def taken(x: X, indices: X, axis: int) -> X:
 def trace(x: X, offset: int = 0) -> X:
     """The sum of the diagonal of the last two axes."""
     return x._apply("diagonal", offset=offset, axis1=-2, axis2=-1)._apply("sum", axis=-1)
+
+
+def cumulative_sum(x: X, axis: int | None = None) -> X:
+    """The array API's name of ``cumsum``."""
+    return x._apply("cumsum", axis=axis)
+
+
+def cumulative_prod(x: X, axis: int | None = None) -> X:
+    """The array API's name of ``cumprod``."""
+    return x._apply("cumprod", axis=axis)
+
+
+def vector_norm(x: X, ord: float = 2, axis: Axis = None, keepdims: bool = False) -> X:
+    """The array API's name of ``norm``."""
+    return x._apply("norm", ord=ord, axis=axis, keepdims=keepdims)
 
 
 def diff(x: X, axis: int = -1, n: int = 1) -> X:

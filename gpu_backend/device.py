@@ -28,6 +28,7 @@ from .spec import DType, float32
 
 HOST_LARGEST_BUFFER = 2**40
 LARGEST_INDEXED = 2**33  # bytes: kernels count elements in u32, with room to round up
+MATMUL_KERNELS = ("blocked", "tiled")
 
 
 class Device:
@@ -48,6 +49,19 @@ class Device:
         self.lock = threading.RLock()
         self.health = Health()
         self.constants: dict[str, Any] = {}
+        self._matmul_kernel = "blocked"
+
+    @property
+    def matmul_kernel(self) -> str:
+        """Which kernel multiplies matrices: "tiled", through workgroup memory, which is for hardware and the choice
+        there, or "blocked", through registers alone. ValueError for another."""
+        return self._matmul_kernel
+
+    @matmul_kernel.setter
+    def matmul_kernel(self, kind: str) -> None:
+        if kind not in MATMUL_KERNELS:
+            raise ValueError(f"matmul_kernel: there is no {kind!r}; there are {' and '.join(MATMUL_KERNELS)}")
+        self._matmul_kernel = kind
 
     @property
     def summary(self) -> str:
@@ -82,6 +96,7 @@ class GPUDevice(Device):
         self.adapter = adapter
         self.name = adapter.name
         self.kind = adapter.kind
+        self.matmul_kernel = "tiled" if self.kind == "hardware" else "blocked"
         self.gpu = open_gpu(adapter)
         self.limits: dict[str, int] = dict(self.gpu.limits)
         self.features = frozenset(self.gpu.features)

@@ -30,7 +30,7 @@ class Operators:
         """The op of that name on this alone."""
         raise NotImplementedError
 
-    def _meet(self, name: str, a: Any, b: Any) -> Self:
+    def _meet(self, name: str, a: Any, b: Any, **attributes: Any) -> Self:
         """The op of that name on two operands, one of which is this."""
         raise NotImplementedError
 

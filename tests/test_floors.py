@@ -13,7 +13,8 @@ ROOT = Path(__file__).parent.parent
 # Lowest first. A module may import from its own floor or from below; a package stands for all inside it.
 FLOORS = [
     ["wgsl"],
-    ["gpu_backend.errors", "gpu_backend.spec", "gpu_backend.operators", "gpu_backend.composite"],
+    ["gpu_backend.errors", "gpu_backend.spec"],
+    ["gpu_backend.operators", "gpu_backend.composite", "gpu_backend.contraction"],
     ["gpu_backend.syntax"],
     [
         "gpu_backend.adapter",

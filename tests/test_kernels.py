@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import kernels_elementwise
+import kernels_linear_algebra
 import kernels_movement
 import kernels_reductions
 import kernels_rows
@@ -24,6 +25,7 @@ from gpu_backend.testing import check_wgsl
 
 CASES = (
     kernels_elementwise,
+    kernels_linear_algebra,
     kernels_movement,
     kernels_reductions,
     kernels_rows,
@@ -109,7 +111,8 @@ PRELUDES = {
         *(f"alias elem = {elem};\n{kernels_reductions.LESS}" for elem in ("i32", "u32")),
     ],
     "layer_norm": [kernels_sequence.AFFINE],
-    "matmul": [f"fn activate(x: f32) -> f32 {{ return {name}_value(x); }}\n" for name in ("identity", "relu", "tanh")],
+    "matmul": kernels_linear_algebra.ACTIVATIONS,
+    "matmul_tiled": kernels_linear_algebra.ACTIVATIONS,
 }
 
 

@@ -217,7 +217,7 @@ def test_mistakes_get_a_sentence(device: Device) -> None:
         (lambda: F.exp(np.ones(2)), DtypeError, "exp: takes tensors, not ndarray; autodiff.tensor makes one"),
         (lambda: gb.add(x.array, np.ones(2)), DtypeError, "add: takes arrays and numbers, not ndarray"),
         (lambda: gb.multiply(x.array, np.float32(2)), DtypeError, "multiply: takes arrays and numbers, not float32"),
-        (lambda: x @ 2, ShapeError, "matmul: operands are matrices, not numbers"),
+        (lambda: x @ 2, ShapeError, "matmul: operands are vectors or matrices, not numbers"),
         (lambda: x.sum(axis=0.0), ShapeError, "sum: an axis is an integer, not 0.0"),  # type: ignore[arg-type]
         (lambda: x + 10**400, DtypeError, "add: the number does not fit float32"),
         (lambda: F.add(1.0, 2.0), DtypeError, "add: at least one operand must be a tensor"),

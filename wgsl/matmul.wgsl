@@ -97,7 +97,7 @@ fn place(group: vec3<u32>, groups: vec3<u32>, local: vec3<u32>) -> Tile {
   return Tile(part, slice - part * params.batches, row, column);
 }
 
-const K_BLOCK = 512u;
+const K_BLOCK = 128u;
 
 // Sums over K_BLOCK terms are made apart and then added up, so that a long K does not swallow small terms.
 fn product(tile: Tile) -> Block {

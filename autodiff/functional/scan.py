@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpu_backend import ops
+from gpu_backend import composite, ops
 from gpu_backend.spec import Axis
 
 from ..tensor import Tensor, apply
@@ -16,10 +16,7 @@ def cumsum(x: Tensor, axis: int | None = None) -> Tensor:
     return apply(ops.cumsum, x, axis=axis)
 
 
-@accepts_dim
-def cumulative_sum(x: Tensor, axis: int | None = None) -> Tensor:
-    """The array API's name of ``cumsum``."""
-    return cumsum(x, axis=axis)
+cumulative_sum = accepts_dim(composite.cumulative_sum)
 
 
 @method
@@ -29,10 +26,7 @@ def cumprod(x: Tensor, axis: int | None = None) -> Tensor:
     return apply(ops.cumprod, x, axis=axis)
 
 
-@accepts_dim
-def cumulative_prod(x: Tensor, axis: int | None = None) -> Tensor:
-    """The array API's name of ``cumprod``."""
-    return cumprod(x, axis=axis)
+cumulative_prod = accepts_dim(composite.cumulative_prod)
 
 
 @method

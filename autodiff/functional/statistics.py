@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpu_backend import ops
+from gpu_backend import composite, ops
 from gpu_backend.spec import Axis
 
 from ..tensor import Tensor, apply
@@ -40,7 +40,4 @@ def norm(x: Tensor, ord: float = 2, axis: Axis = None, keepdims: bool = False) -
     return apply(ops.norm, x, ord=ord, axis=axis, keepdims=keepdims)
 
 
-@accepts_dim
-def vector_norm(x: Tensor, ord: float = 2, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """The array API's name of ``norm``."""
-    return norm(x, ord=ord, axis=axis, keepdims=keepdims)
+vector_norm = accepts_dim(composite.vector_norm)
