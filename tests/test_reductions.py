@@ -202,11 +202,23 @@ def test_norms_neither_overflow_nor_vanish(order: float, scale: float, device: D
 
 
 def test_logsumexp_at_infinities(device: Device) -> None:
-    x = np.array([[-np.inf, -np.inf], [-np.inf, 3], [np.inf, 0], [1e4, 1e4]], np.float32)
-    expected = [-np.inf, 3, np.inf, 1e4 + np.log(2)]
+    x = np.array([[-np.inf, -np.inf], [-np.inf, 3], [np.inf, 100], [np.inf, np.inf], [1e4, 1e4]], np.float32)
+    expected = [-np.inf, 3, np.inf, np.inf, 1e4 + np.log(2)]
     np.testing.assert_allclose(gb.logsumexp(gb.array(x), axis=1).numpy(), expected, rtol=1e-6)
     made = gradient(lambda t: F.logsumexp(t, axis=1), x)
-    np.testing.assert_array_equal(made, [[0, 0], [0, 1], [np.nan, 0], [0.5, 0.5]])
+    np.testing.assert_array_equal(made, [[0, 0], [0, 1], [1, 0], [0.5, 0.5], [0.5, 0.5]])
+
+
+def test_the_gradient_of_a_norm_that_overflows(device: Device) -> None:
+    np.testing.assert_allclose(gradient(F.norm, [3e38, -3e38]), [0.70710678, -0.70710678], rtol=1e-6)
+    np.testing.assert_allclose(gradient(lambda t: F.norm(t, 3.0), [3e38, 3e38]), [2 ** (-2 / 3)] * 2, rtol=1e-6)
+    assert F.norm(ad.tensor([3.0, 4.0]), np.float32(2)).item() == 5
+    for wrong in (True, 0, "2", float("nan")):
+        with pytest.raises(ValueError, match="norm: ord is a number above 0"):
+            F.norm(ad.tensor([1.0]), wrong)  # type: ignore[arg-type]
+    for function in (F.var, F.std):
+        with pytest.raises(ValueError, match="the correction is a number from 0 on, not nan"):
+            function(ad.tensor([1.0]), correction=float("nan"))
 
 
 def test_truths_of_every_element_type(device: Device) -> None:

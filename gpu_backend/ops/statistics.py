@@ -30,8 +30,10 @@ def _pair(name: str, shape: Shape, a: Array, b: Array | float, constant: float |
     return record_pair(name, "forward", spec, a, b, library="reduction_pairs", constant=constant)
 
 
-def _spec(name: str, x: HasSpec, axis: Axis, keepdims: bool) -> Spec:
+def _spec(name: str, x: HasSpec, axis: Axis, keepdims: bool, correction: float = 0.0) -> Spec:
     require_float(name, x)
+    if isinstance(correction, bool) or not isinstance(correction, int | float | np.number) or not correction >= 0:
+        raise ValueError(f"{name}: the correction is a number from 0 on, not {correction!r}")
     return Spec(reduced_shape(x.shape, normalize_axes(name, axis, len(x.shape)), keepdims), float32)
 
 
@@ -64,7 +66,7 @@ def var_spec(x: HasSpec, axis: Axis = None, correction: float = 0.0, keepdims: b
 
     In two passes, so nothing cancels far from 0. Where m is 0 or less it counts as 0: NaN for equal elements, else inf.
     """
-    return _spec("var", x, axis, keepdims)
+    return _spec("var", x, axis, keepdims, correction)
 
 
 def var_host_forward(
@@ -103,7 +105,7 @@ var = Op("var", var_spec, var_host_forward, var_forward, var_host_backward, var_
 
 def std_spec(x: HasSpec, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Spec:
     """y = sqrt(var(x)) over ``axis``, with m = n - correction; dx = dy (x - mean) / (m y), 0 where y is 0."""
-    return _spec("std", x, axis, keepdims)
+    return _spec("std", x, axis, keepdims, correction)
 
 
 def std_host_forward(
@@ -148,8 +150,7 @@ def _ratio(a: HostArray, b: HostArray) -> HostArray:
 def logsumexp_spec(x: HasSpec, axis: Axis = None, keepdims: bool = False) -> Spec:
     """y = m + log(s) over ``axis``, s = sum exp(x - m), m = max x; dx = dy exp(x - m) / s.
 
-    m counts as 0 where it is infinite: -inf alone, or nothing, gives -inf, and a gradient of 0. One inf gives inf, and
-    its own gradient is NaN, as in PyTorch.
+    -inf alone, or nothing, gives -inf, and a gradient of 0. inf gives inf, and those that are inf share the gradient.
     """
     return _spec("logsumexp", x, axis, keepdims)
 
@@ -158,8 +159,8 @@ def logsumexp_host_forward(x: HostArray, axis: Axis = None, keepdims: bool = Fal
     axes = normalize_axes("logsumexp", axis, x.ndim)
     largest = np.max(x, axis=axes, keepdims=True, initial=-np.inf)
     total = np.asarray(_shifted_exp(x, largest).sum(axis=axes, keepdims=True))
-    y = np.asarray(np.log(total) + _finite(largest), x.dtype).reshape(reduced_shape(x.shape, axes, keepdims))
-    return y, (x, largest, total)
+    y = np.where(np.isinf(largest), largest, np.log(total) + largest)
+    return np.asarray(y, x.dtype).reshape(reduced_shape(x.shape, axes, keepdims)), (x, largest, total)
 
 
 def logsumexp_host_backward(dy: HostArray, saved: Saved, needs: Needs) -> HostGradients:
@@ -167,13 +168,10 @@ def logsumexp_host_backward(dy: HostArray, saved: Saved, needs: Needs) -> HostGr
     return (np.asarray(_shifted_exp(x, largest) * _ratio(dy.reshape(total.shape), total)),)
 
 
-def _finite(x: HostArray) -> HostArray:
-    """x, 0 where it is not finite."""
-    return np.where(np.isfinite(x), x, x.dtype.type(0))
-
-
 def _shifted_exp(x: HostArray, largest: HostArray) -> HostArray:
-    return np.asarray(np.exp(x - _finite(largest)))
+    """e^(x - largest): 1 where x reaches it, also an infinite one, and 0 where all are -inf."""
+    terms = np.where(x == largest, 1, np.exp(x - largest))
+    return np.asarray(np.where(largest == -np.inf, 0, terms), x.dtype)
 
 
 def logsumexp_forward(out: Spec, x: Array, axis: Axis = None, keepdims: bool = False) -> tuple[Array, Saved]:
@@ -205,10 +203,11 @@ logsumexp = Op(
 def norm_spec(x: HasSpec, ord: float = 2, axis: Axis = None, keepdims: bool = False) -> Spec:
     """y = (sum |x|^p)^(1/p) over ``axis``, p = ``ord`` > 0, max |x| for inf; dx = dy sign(x) (|x| / y)^(p-1).
 
-    |x| is divided by its largest first, so that no power overflows or vanishes. The gradient of an element that is 0
-    is 0; for inf, those that tie share it equally. 0 over nothing. ValueError unless ``ord`` is above 0.
+    |x| is divided by its largest m first, so that no power overflows or vanishes, nor a gradient where y is past the
+    range of float32: with s = sum (|x| / m)^p, dx = dy sign(x) (|x| / m)^(p-1) s^(1/p-1). The gradient of an
+    element that is 0 is 0; for inf, those that tie share it equally. 0 over nothing. ValueError unless ``ord`` is above 0.
     """
-    if not isinstance(ord, int | float) or not ord > 0:
+    if isinstance(ord, bool) or not isinstance(ord, int | float | np.number) or not ord > 0:
         raise ValueError(f"norm: ord is a number above 0, or inf, not {ord!r}")
     return _spec("norm", x, axis, keepdims)
 
@@ -219,53 +218,55 @@ def norm_host_forward(
     axes = normalize_axes("norm", axis, x.ndim)
     size = np.abs(x.astype(np.float64))
     largest = np.max(size, axis=axes, keepdims=True, initial=0)
+    total = np.ones_like(largest)
     if ord == math.inf:
         y = largest
     else:
         scale = np.where(np.isinf(largest), 1, largest)
         terms = np.where(np.isinf(largest), np.where(np.isnan(size), size, np.isinf(size)), _ratio(size, scale) ** ord)
-        y = largest * terms.sum(axis=axes, keepdims=True) ** (1 / ord)
+        total = terms.sum(axis=axes, keepdims=True)
+        y = largest * total ** (1 / ord)
     y = np.asarray(np.where(largest == 0, 0, y), x.dtype).reshape(reduced_shape(x.shape, axes, keepdims))
-    return y, (x, y, axes, float(ord))
+    return y, (x, np.asarray(largest, x.dtype), np.asarray(total, x.dtype), axes, float(ord))
 
 
 def norm_host_backward(dy: HostArray, saved: Saved, needs: Needs) -> HostGradients:
-    x, y, axes, ord = saved
-    kept = _kept(x.shape, axes)
-    whole, sign = y.reshape(kept), np.where(x < 0, -1, np.where(x == 0, 0, 1))
+    x, largest, total, axes, ord = saved
+    share, sign = dy.reshape(total.shape), np.where(x < 0, -1, np.where(x == 0, 0, 1))
     if ord == math.inf:
-        slopes = (np.abs(x) == whole) | (np.isnan(x) & np.isnan(whole))
+        slopes = (np.abs(x) == largest) | (np.isnan(x) & np.isnan(largest))
         slopes = slopes / slopes.sum(axis=axes, keepdims=True)
     else:
-        slopes = np.where(x == 0, 0, _ratio(np.abs(x), whole) ** (ord - 1))
-    return (np.asarray(sign * slopes * dy.reshape(kept), dy.dtype),)
+        slopes = np.where(x == 0, 0, _ratio(np.abs(x), largest) ** (ord - 1))
+        share = np.where(total == 0, 0, share * np.where(total == 0, 1, total) ** (1 / ord - 1))
+    return (np.asarray(sign * slopes * share, dy.dtype),)
 
 
 def norm_forward(out: Spec, x: Array, ord: float = 2, axis: Axis = None, keepdims: bool = False) -> tuple[Array, Saved]:
     axes, order = normalize_axes("norm", axis, x.ndim), float(ord)
     kept, size = _kept(x.shape, axes), abs(x)
     if order == 1 or not x.size:
-        y = reduce_axes("norm", "sum", size, axes, kept)
+        y = largest = total = reduce_axes("norm", "sum", size, axes, kept)
     else:
-        y = largest = reduce_axes("norm", "max", size, axes, kept)
+        y = largest = total = reduce_axes("norm", "max", size, axes, kept)
         if order != math.inf:
-            terms = _pair("norm_term", x.shape, x, largest, order)
-            y = _pair("norm_root", kept, reduce_axes("norm", "sum", terms, axes, kept), largest, order)
-    y = y.reshape(out.shape)
-    return y, (x, y, axes, order)
+            total = reduce_axes("norm", "sum", _pair("norm_term", x.shape, x, largest, order), axes, kept)
+            y = _pair("norm_root", kept, total, largest, order)
+    return y.reshape(out.shape), (x, largest, total, axes, order)
 
 
 def norm_backward(dy: Array, saved: Saved, needs: Needs) -> Gradients:
-    x, y, axes, order = saved
-    kept, whole = Spec(_kept(x.shape, axes), float32), Spec(x.shape, float32)
-    common, share = y.reshape(kept.shape), dy.reshape(kept.shape)
+    x, largest, total, axes, order = saved
+    kept, whole = Spec(largest.shape, float32), Spec(x.shape, float32)
+    share = dy.reshape(kept.shape)
     if order == math.inf:
-        ties = _pair("peak", x.shape, x, common)
+        ties = _pair("peak", x.shape, x, largest)
         count = reduce_axes("norm", "sum", ties, axes, kept.shape)
         share = record_pair("divide", "forward", kept, share, count)
         slopes = _pair("signed", x.shape, ties, x)
     else:
-        slopes = _pair("norm_slope", x.shape, x, common, order)
+        slopes = _pair("norm_slope", x.shape, x, largest, order)
+        share = share if order == 1 else _pair("norm_share", kept.shape, share, total, order)
     return (record_pair("multiply", "forward", whole, slopes, share),)
 
 

@@ -2,11 +2,12 @@
 // its order as a third number. Wants: alias elem, f32. q is what a slice has in common: its maximum, its norm.
 // uses: lib/exponential, lib/numeric, lib/power
 
-// q where it is finite, else 0: what logsumexp shifts by, so that infinities do not cancel.
-fn finite(q: f32) -> f32 { return select(q, 0.0, (bitcast<u32>(q) & 0x7f800000u) == 0x7f800000u); }
-
-fn shifted_exp_value(p: f32, q: f32) -> f32 { return exp_value(p - finite(q)); }
-fn shifted_log_value(p: f32, q: f32) -> f32 { return log_value(p) + finite(q); }
+// e^(p - q) for the maximum q: 1 where p reaches it, also an infinite one, and 0 where all are -inf.
+fn shifted_exp_value(p: f32, q: f32) -> f32 {
+  if (q == -infinity()) { return 0.0; }
+  return select(exp_value(p - q), 1.0, p == q);
+}
+fn shifted_log_value(p: f32, q: f32) -> f32 { return select(log_value(p) + q, q, abs(q) >= infinity()); }
 
 // p / q, 0 where q is 0. Both are scaled by a power of two that brings q near 1, since an adapter may divide by way of
 // 1 / q, which is subnormal for a large q.
@@ -37,10 +38,16 @@ fn norm_root_value(p: f32, q: f32, order: f32) -> f32 {
   return q * float_power(p, 1.0 / order);
 }
 
-// The slope of the norm q for an element p: its sign times (|p| / q)^(order - 1); 0 where p is 0.
+// The slope of the norm for an element p is its sign times (|p| / q)^(order - 1), q the largest |p|, 0 where p is 0,
+// times what all have in common, s^(1 / order - 1) for the sum s of such terms.
 fn norm_slope_value(p: f32, q: f32, order: f32) -> f32 {
   if (p == 0.0) { return 0.0; }
   return signed_value(order_power(ratio_value(abs(p), q), order - 1.0), p);
+}
+fn norm_share_value(p: f32, s: f32, order: f32) -> f32 {
+  if (s == 0.0) { return 0.0; }
+  if (order == 2.0) { return p / sqrt(s); }
+  return p * float_power(s, 1.0 / order - 1.0);
 }
 
 fn order_power(ratio: f32, order: f32) -> f32 {
