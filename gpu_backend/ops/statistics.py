@@ -205,7 +205,8 @@ def norm_spec(x: HasSpec, ord: float = 2, axis: Axis = None, keepdims: bool = Fa
 
     |x| is divided by its largest m first, so that no power overflows or vanishes, nor a gradient where y is past the
     range of float32: with s = sum (|x| / m)^p, dx = dy sign(x) (|x| / m)^(p-1) s^(1/p-1). The gradient of an
-    element that is 0 is 0; for inf, those that tie share it equally. 0 over nothing. ValueError unless ``ord`` is above 0.
+    element that is 0 is 0; for inf, those that tie share it equally. 0 over nothing. ValueError unless ``ord`` is above
+    0.
     """
     if isinstance(ord, bool) or not isinstance(ord, int | float | np.number) or not ord > 0:
         raise ValueError(f"norm: ord is a number above 0, or inf, not {ord!r}")
