@@ -48,7 +48,12 @@ def test_replay_moves_the_users_own_parameters() -> None:
     assert (step.stats().captures, step.stats().replays) == (1, 2)
 
 
-SWEEP = [pytest.param(row, sample, id=f"{row.op.name}-{sample.id}") for row in TABLE for sample in row.samples]
+# A capture costs what a hundred calls cost: of each row some samples, from its first to its last.
+SWEEP = [
+    pytest.param(row, sample, id=f"{row.op.name}-{sample.id}")
+    for row in TABLE
+    for sample in row.samples[:: -(-len(row.samples) // 4)]
+]
 
 
 def other_inputs(sample: Sample) -> tuple[Any, ...]:
