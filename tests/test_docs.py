@@ -128,7 +128,7 @@ def test_the_example_of_the_docs_passes_with_the_installed_wheel(
 
 def test_the_shader_tests_of_the_examples_pass(pytester: pytest.Pytester, wgsl_adapter: Adapter) -> None:
     folder = pytester.copy_example(str(ROOT / "examples" / "shader_tests"))
-    result = pytester.runpytest_inprocess("-p", "no:cacheprovider", f"--wgsl-adapter={wgsl_adapter.name}", str(folder))
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", f"--wgsl-adapter={wgsl_adapter.name}", str(folder))
     assert result.ret == 0
     assert result.parseoutcomes()["passed"] >= 20
 
