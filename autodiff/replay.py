@@ -65,7 +65,7 @@ def carry(leaf: Tensor, home: Storage) -> None:
 
 def housed(leaf: Tensor, gradient: Array) -> Array:
     """Remember an array that is, or was, the gradient of a leaf on memory that plans write; returns it."""
-    known = [reference for reference in leaf._housed if reference() not in (None, gradient)]
+    known = [one for one in leaf._housed if (there := one()) is not None and there is not gradient]
     leaf._housed = [*known, weakref.ref(gradient)]
     return gradient
 

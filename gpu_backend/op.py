@@ -98,6 +98,8 @@ class Op:
                 return tuple(first), {**dict(zip(_keywords(self.spec), arguments[1:], strict=False)), **attributes}
             return tuple(arguments), attributes
         operands, names = signature
+        if not operands:
+            return tuple(arguments), attributes
         inputs = [
             *arguments[: len(operands)],
             *(attributes.pop(n) for n in operands[len(arguments) :] if n in attributes),
@@ -257,7 +259,9 @@ class _Types(tuple[DType | None, ...]):
 
 @lru_cache(maxsize=512)
 def _signature(spec: Callable[..., Spec]) -> tuple[list[str], list[str]] | None:
-    """The names of operands and of attributes, told apart by their annotation; None for any number of operands."""
+    """The names of operands and of attributes, told apart by the annotation HasSpec; None for any number of operands.
+    Where nothing is annotated so, what has no name in a call is an operand.
+    """
     parameters = inspect.signature(spec).parameters.values()
     if any(p.kind is p.VAR_POSITIONAL for p in parameters):
         return None

@@ -39,7 +39,7 @@ def test_commands_in_the_readme_exist() -> None:
     assert targets == {"train", "test"}
     for target in targets:
         assert re.search(rf"^{target}:", makefile, re.MULTILINE)
-    for command in set(re.findall(r"shadertape (train|setup|info)", text)):
+    for command in set(re.findall(r"shadertape (train|setup|info|check)", text)):
         program = "from autodiff.cli import main; main()"
         done = subprocess.run([sys.executable, "-c", program, command, "--help"], capture_output=True, check=False)
         assert done.returncode == 0
