@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from ..adapter import WANTED_FEATURES
 from ..array import Array, array
-from ..device import Device, GPUDevice, HostDevice
+from ..device import MATMUL_KERNELS, Device, GPUDevice, HostDevice
 from ..errors import ShaderError
 from ..op import Op
 from .sample import Row, Sample, on
@@ -108,19 +108,26 @@ def compare(row: Row, got: HostArray, wanted: HostArray, what: str, is_sum: bool
 
 def report(device: Device, families: Mapping[str, Sequence[Row]]) -> tuple[str, int]:
     """A table of what came of the rows of each family on a device, and how many samples failed."""
-    lines = [f"{device.summary}", f"  {'':18}{'ops':>9}{'samples':>13}   worst error"]
+    lines = [f"{device.summary}", f"  {'':24}{'ops':>9}{'samples':>13}   worst error"]
     found = {family: [run_row(row, device) for row in rows] for family, rows in families.items() if rows}
     outcomes = [outcome for some in found.values() for outcome in some]
+    if families.get("linear_algebra") and isinstance(device, GPUDevice):
+        kind, other = device.matmul_kernel, next(name for name in MATMUL_KERNELS if name != device.matmul_kernel)
+        device.matmul_kernel = other  # the one that this device does not take by itself
+        try:
+            found[f"linear_algebra, {other}"] = [run_row(row, device) for row in families["linear_algebra"]]
+        finally:
+            device.matmul_kernel = kind
     for family, some in {**found, "all": outcomes}.items():
         good = sum(not outcome.failed for outcome in some)
         passed = sum(outcome.passed for outcome in some)
         tried = passed + sum(outcome.failed for outcome in some)
         worst = max(some, key=lambda outcome: outcome.worst)
         said = f"{worst.worst:.1e} {worst.op.name}" if worst.worst else "0"
-        lines.append(f"  {family:18}{f'{good}/{len(some)}':>9}{f'{passed}/{tried}':>13}   {said}")
+        lines.append(f"  {family:24}{f'{good}/{len(some)}':>9}{f'{passed}/{tried}':>13}   {said}")
     lacks = lacking(device)
     lines.append(f"  lacks: {', '.join(lacks) or 'nothing'}")
-    faults = [fault for outcome in outcomes for fault in outcome.faults]
+    faults = [fault for some in found.values() for outcome in some for fault in outcome.faults]
     lines += [f"  FAILED {fault[:300]}" for fault in faults]
     return "\n".join(lines) + "\n", len(faults)
 
