@@ -259,8 +259,8 @@ def steps(gpu: GPUDevice, features: tuple[int, int], batches: Any, loss: Any) ->
 def test_pipelines_do_not_depend_on_the_batch_size(
     features: tuple[int, int], either: GPUDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Batches of 1 to 30 rows make as many pipelines as one. The blocked kernel reads a transposed copy of the weight
-    from 64 rows on, which makes two more, once."""
+    """P-AP06: batches of 1 to 30 rows make as many pipelines as one. The blocked kernel reads a transposed copy of the
+    weight from 64 rows on, which makes two more, once."""
     monkeypatch.setattr(either.pipelines, "_kernels", {})
 
     def loss(y: ad.Tensor) -> ad.Tensor:
