@@ -47,6 +47,7 @@ from .ops.argument import *  # noqa: F403
 from .ops.binary import *  # noqa: F403
 from .ops.cast import *  # noqa: F403
 from .ops.choice import *  # noqa: F403
+from .ops.convolution import *  # noqa: F403
 from .ops.creation import *  # noqa: F403
 from .ops.indexing import *  # noqa: F403
 from .ops.joining import *  # noqa: F403

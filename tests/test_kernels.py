@@ -1,6 +1,5 @@
 """Every entry point of ``wgsl/``, alone, through the shader harness: against numpy in float64, sanitized, and checked
-by both compilers. The cases stand in ``kernels_elementwise``, ``kernels_rows``, ``kernels_reductions``,
-``kernels_sequence`` and ``kernels_training``.
+by both compilers. The cases stand in the files ``kernels_*.py``.
 """
 
 from __future__ import annotations
@@ -8,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import kernels_convolution
 import kernels_elementwise
 import kernels_linear_algebra
 import kernels_movement
@@ -24,6 +24,7 @@ from gpu_backend.syntax.module import Module
 from gpu_backend.testing import check_wgsl
 
 CASES = (
+    kernels_convolution,
     kernels_elementwise,
     kernels_linear_algebra,
     kernels_movement,

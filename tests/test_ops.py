@@ -155,6 +155,13 @@ FOLDED = [
         (ops.cross_entropy, (np.eye(140, 7, dtype=np.float32), np.arange(140, dtype=np.int32) % 7), {}),
         (ops.matmul, (np.ones((140, 2, 3), np.float32), np.ones((140, 3, 2), np.float32)), {}),
         (ops.matmul, (np.ones((700, 5), np.float32), np.ones((5, 600), np.float32)), {}),
+        (ops.conv2d, (np.ones((70, 2, 30, 31), np.float32), np.ones((9, 2, 1, 3), np.float32)), {}),
+        (
+            ops.conv2d,
+            (np.linspace(-1, 1, 70 * 48, dtype=np.float32).reshape(70, 3, 4, 4), np.ones((70, 3, 2, 2), np.float32)),
+            {"padding": 1},
+        ),
+        (ops.conv1d, (np.ones((2, 90, 70), np.float32), np.ones((90, 1, 2), np.float32), np.ones(90)), {"groups": 90}),
         (ops.linear, (np.ones((4200, 3), np.float32), np.ones((2, 3), np.float32), np.ones(2, np.float32)), {}),
     ],
 )

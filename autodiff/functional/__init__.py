@@ -21,6 +21,7 @@ from .argument import *  # noqa: F403
 from .binary import *  # noqa: F403
 from .cast import *  # noqa: F403
 from .choice import *  # noqa: F403
+from .convolution import *  # noqa: F403
 from .creation import *  # noqa: F403
 from .layer_normalization import *  # noqa: F403
 from .linear_algebra import *  # noqa: F403

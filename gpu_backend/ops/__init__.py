@@ -13,6 +13,7 @@ from . import (
     binary,
     cast,
     choice,
+    convolution,
     indexing,
     joining,
     layer_normalization,
@@ -34,6 +35,7 @@ from .argument import *  # noqa: F403
 from .binary import *  # noqa: F403
 from .cast import *  # noqa: F403
 from .choice import *  # noqa: F403
+from .convolution import *  # noqa: F403
 from .creation import *  # noqa: F403
 from .indexing import *  # noqa: F403
 from .joining import *  # noqa: F403
@@ -67,6 +69,7 @@ FAMILIES = (
     joining,
     padding,
     linear_algebra,
+    convolution,
     normalization,
     layer_normalization,
     sequence,

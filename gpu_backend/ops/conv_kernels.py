@@ -1,0 +1,178 @@
+"""Convolution and its gradients by the kernel that suits their sizes.
+
+In groups that make fewer than ROWS_WORTH_A_BLOCK channels, depthwise ones above all, by wgsl/depthwise.wgsl; with a
+kernel of one tap by matmul; else by wgsl/conv.wgsl and wgsl/conv_weight.wgsl, as a matrix product whose right operand
+is read from where it lies.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..array import Array, allocate
+from ..spec import Shape, Spec, contiguous_strides, float32, size_of
+from .broadcast import gather, label, record_pair
+from .convolution_geometry import Geometry
+from .creation import zeros
+from .matmul_kernels import product
+from .reduction import reduce_axes
+
+SIDE = 8  # rows, and columns, of what one invocation makes
+SEGMENT = 64  # positions of a line that conv_weight.wgsl reads at a time
+ROWS_WORTH_A_BLOCK = 4
+POSITIONS_WORTH_A_MATMUL = 64  # fewer leave most of its block empty
+# The gradient of a weight is small and its sums are long: they are cut into parts, for so many invocations.
+INVOCATIONS = {"software": 512, "hardware": 16384}
+SHORTEST_PART = 8  # segments
+LONGEST_PART = 16384  # positions, of which depthwise.wgsl sums one in 64 in a row
+
+
+def convolve(name: str, g: Geometry, x: Array, weight: Array, bias: Array | None = None) -> Array:
+    """y of shape ``g.made_shape``."""
+    y = allocate(g.made_shape, float32, x.device, name)
+    if not y.size or not x.size:
+        return _biased(name, zeros(g.made_shape, device=x.device), bias)
+    if _by_matmul(g):
+        rows = product(name, weight.reshape(g.rows, g.terms), x.reshape(g.batch, g.terms, size_of(g.source)))
+        return _biased(name, rows.reshape(y.shape), bias)
+    given = {} if bias is None else {"bias": bias}
+    entry = "forward" if bias is None else "bias_forward"
+    if g.rows < ROWS_WORTH_A_BLOCK:
+        _few_rows(name, entry, g, x, weight, y, backward=False, **given)
+    else:
+        _blocks(name, entry, g, x, weight, y, backward=False, **given)
+    return y
+
+
+def input_gradient(name: str, g: Geometry, dy: Array, weight: Array) -> Array:
+    """dx of shape ``g.source_shape``."""
+    if not dy.size:
+        return zeros(g.source_shape, device=dy.device)
+    if _by_matmul(g):
+        rows = dy.reshape(g.batch, g.rows, size_of(g.made))
+        return product(name, weight.reshape(g.rows, g.terms), rows, a_transposed=True).reshape(g.source_shape)
+    dx = allocate(g.source_shape, float32, dy.device, name)
+    (_few_rows if g.terms < ROWS_WORTH_A_BLOCK else _blocks)(name, "input_backward", g, dy, weight, dx, backward=True)
+    return dx
+
+
+def weight_gradient(name: str, g: Geometry, x: Array, dy: Array) -> Array:
+    """dweight of shape ``g.weight_shape``."""
+    if not dy.size or not x.size:
+        return zeros(g.weight_shape, device=dy.device)
+    device = x.device
+    target = INVOCATIONS["software" if device.kind == "software" else "hardware"]
+    common: dict[str, Any] = {"x": x, "dy": dy, **_extents(g, g.source, g.made)}
+    if g.rows < ROWS_WORTH_A_BLOCK:
+        positions = g.batch * size_of(g.made)
+        chunk = min(LONGEST_PART, -(-positions // max(1, target // size_of(g.weight_shape))))
+        parts = -(-positions // chunk)
+        made = allocate((parts, *g.weight_shape), float32, device, name)
+        kernel = device.kernel("depthwise", "weight_backward", label=label(name, "weight_backward", float32))
+        common["source"] = common.pop("x")
+        device.recorder.record(
+            kernel, made.size, g.work, dweight_parts=made, rows=g.rows, terms=g.terms, channels=g.groups * g.rows,
+            quads=0, items=0, positions=positions, chunk=chunk, parts=parts, groups=g.groups, row_stride=0,
+            term_stride=0, source_volume=size_of(g.source), result_volume=size_of(g.made), **common,
+        )  # fmt: skip
+    else:
+        line_segments = -(-g.made[2] // SEGMENT)
+        segments = g.batch * g.made[0] * g.made[1] * line_segments
+        columns = g.terms * size_of(g.taps)
+        blocks = g.groups * -(-g.rows // SIDE) * -(-columns // SIDE)
+        chunk = max(-(-segments * blocks // target), SHORTEST_PART)
+        chunk = min(chunk, max(LONGEST_PART // min(SEGMENT, g.made[2]), 1))
+        parts = -(-segments // chunk)
+        made = allocate((parts, *g.weight_shape), float32, device, name)
+        kernel = device.kernel("conv_weight", "weight_backward", label=label(name, "weight_backward", float32))
+        device.recorder.record_parts(
+            kernel, -(-parts * blocks // kernel.invocations), g.work, dweight_parts=made, rows=g.rows, terms=g.terms,
+            columns=columns, groups=g.groups, row_blocks=-(-g.rows // SIDE), column_blocks=-(-columns // SIDE),
+            segments=segments, line_segments=line_segments, chunk=chunk, parts=parts, source_volume=size_of(g.source),
+            **common,
+        )  # fmt: skip
+    return reduce_axes(name, "sum", made, (0,), g.weight_shape)
+
+
+def bias_gradient(name: str, dy: Array) -> Array:
+    """dy summed over images and positions: (channels,)."""
+    channels = dy.shape[1]
+    flat = dy.reshape(dy.shape[0], channels, size_of(dy.shape[2:]))
+    return reduce_axes(name, "sum", flat, (0, 2), (channels,))
+
+
+def add_bias(name: str, y: Array, bias: Array | None) -> Array:
+    """y + bias, one element for each channel."""
+    return _biased(name, y, bias)
+
+
+def _biased(name: str, y: Array, bias: Array | None) -> Array:
+    if bias is None or not y.size:
+        return y
+    wide = bias.reshape(1, bias.size, *(1,) * (y.ndim - 2))
+    return record_pair("add", "forward", Spec(y.shape, float32), y, wide)
+
+
+def _by_matmul(g: Geometry) -> bool:
+    return g.is_matmul and size_of(g.made) >= POSITIONS_WORTH_A_MATMUL
+
+
+def _vector(extents: Shape, last: int = 0) -> Shape:
+    """W, H, D and a fourth number, as kernels have them."""
+    return (*reversed(extents), last)
+
+
+def _extents(g: Geometry, source: Shape, made: Shape) -> dict[str, Shape]:
+    return {
+        "taps": _vector(g.taps, size_of(g.taps)),
+        "source_extents": _vector(source),
+        "result_extents": _vector(made),
+        "stride": _vector(g.stride),
+        "pad": _vector(g.pad),
+        "dilation": _vector(g.dilation),
+    }
+
+
+def _turned(g: Geometry, backward: bool) -> tuple[int, int, Shape, Shape]:
+    """Rows, terms, and the extents of what is read and of what is made, in either direction."""
+    return (g.terms, g.rows, g.made, g.source) if backward else (g.rows, g.terms, g.source, g.made)
+
+
+def _few_rows(
+    name: str, entry: str, g: Geometry, source: Array, weight: Array, result: Array, *, backward: bool, **given: Array
+) -> None:
+    rows, terms, read, made = _turned(g, backward)
+    quads = -(-size_of(made) // 4)
+    items = g.batch * g.groups * rows * quads
+    kernel = source.device.kernel("depthwise", entry, label=label(name, entry, float32))
+    source.device.recorder.record(
+        kernel, -(-items // kernel.invocations), g.work, source=source, weight=weight, result=result, **given,
+        rows=rows, terms=terms, channels=g.groups * rows, quads=quads, items=items, positions=0, chunk=0, parts=0,
+        groups=g.groups, row_stride=1 if backward else terms, term_stride=rows if backward else 1,
+        source_volume=size_of(read), result_volume=size_of(made), **_extents(g, read, made),
+    )  # fmt: skip
+
+
+def _blocks(
+    name: str, entry: str, g: Geometry, source: Array, weight: Array, result: Array, *, backward: bool, **given: Array
+) -> None:
+    rows, terms, read, made = _turned(g, backward)
+    padded_rows = -(-rows // SIDE) * SIDE
+    columns = g.batch * size_of(made)
+    kernel = source.device.kernel("conv", entry, label=label(name, entry, float32))
+    row_groups, column_groups = padded_rows // SIDE, -(-columns // (kernel.invocations * SIDE))
+    source.device.recorder.record_parts(
+        kernel, g.groups * row_groups * column_groups, g.work, source=source,
+        arranged=_arranged(name, g, weight, padded_rows, backward), result=result, **given, rows=rows, terms=terms,
+        padded_rows=padded_rows, columns=columns, groups=g.groups, row_groups=row_groups, column_groups=column_groups,
+        source_volume=size_of(read), result_volume=size_of(made), **_extents(g, read, made),
+    )  # fmt: skip
+
+
+def _arranged(name: str, g: Geometry, weight: Array, padded_rows: int, backward: bool) -> Array:
+    """The weight as wgsl/conv.wgsl reads it. What stands in the rows that are only padding enters nothing."""
+    terms = g.rows if backward else g.terms
+    made, read, tap = contiguous_strides((g.rows, g.terms, size_of(g.taps)))
+    row, term = (read, made) if backward else (made, read)
+    shape = (g.groups, size_of(g.taps), terms, padded_rows)
+    return gather(name, weight, shape, (g.rows * made, tap, term, row))
