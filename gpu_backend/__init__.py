@@ -58,6 +58,7 @@ from .ops.loss import *  # noqa: F403
 from .ops.movement import *  # noqa: F403
 from .ops.normalization import *  # noqa: F403
 from .ops.padding import *  # noqa: F403
+from .ops.pooling import *  # noqa: F403
 from .ops.random import *  # noqa: F403
 from .ops.reduction import *  # noqa: F403
 from .ops.scan import *  # noqa: F403

@@ -11,6 +11,7 @@ import kernels_convolution
 import kernels_elementwise
 import kernels_linear_algebra
 import kernels_movement
+import kernels_pooling
 import kernels_reductions
 import kernels_rows
 import kernels_sequence
@@ -28,6 +29,7 @@ CASES = (
     kernels_elementwise,
     kernels_linear_algebra,
     kernels_movement,
+    kernels_pooling,
     kernels_reductions,
     kernels_rows,
     kernels_sequence,

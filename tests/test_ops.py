@@ -162,6 +162,8 @@ FOLDED = [
             {"padding": 1},
         ),
         (ops.conv1d, (np.ones((2, 90, 70), np.float32), np.ones((90, 1, 2), np.float32), np.ones(90)), {"groups": 90}),
+        (ops.max_pool2d, (np.linspace(-1, 1, 16_000, dtype=np.float32).reshape(40, 2, 20, 10),), {"kernel_size": 1}),
+        (ops.avg_pool2d, (np.linspace(-1, 1, 16_000, dtype=np.float32).reshape(40, 2, 20, 10),), {"kernel_size": 1}),
         (ops.linear, (np.ones((4200, 3), np.float32), np.ones((2, 3), np.float32), np.ones(2, np.float32)), {}),
     ],
 )

@@ -23,6 +23,7 @@ from . import (
     movement,
     normalization,
     padding,
+    pooling,
     random,
     reduction,
     scan,
@@ -46,6 +47,7 @@ from .loss import *  # noqa: F403
 from .movement import *  # noqa: F403
 from .normalization import *  # noqa: F403
 from .padding import *  # noqa: F403
+from .pooling import *  # noqa: F403
 from .random import *  # noqa: F403
 from .reduction import *  # noqa: F403
 from .scan import *  # noqa: F403
@@ -70,6 +72,7 @@ FAMILIES = (
     padding,
     linear_algebra,
     convolution,
+    pooling,
     normalization,
     layer_normalization,
     sequence,
