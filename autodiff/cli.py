@@ -30,7 +30,7 @@ from .optim import AdamW
 from .random import manual_seed
 from .recipes import RECIPES, MissingExtraError
 from .recipes.recipe import require
-from .trainer import RunFolder, Settings, TrainingStopped, fit
+from .trainer import RunFolder, Settings, TrainingStopped, fit, predictions
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="Train on any GPU through WebGPU.")
 
@@ -77,17 +77,21 @@ def train(
         bool, typer.Option("--profile", help="measure kernels and ops: profile.txt, trace.json")
     ] = False,
     eager: Annotated[bool, typer.Option("--eager", help="run each step op by op, without capture and replay")] = False,
+    data: Annotated[Path | None, typer.Option(help="folder with your own data, for mnist-cnn: its IDX files")] = None,
     out: Annotated[Path | None, typer.Option(help="folder for the results, runs/<recipe> by default")] = None,
 ) -> None:
     """Train a model and keep the result in a folder."""
     if recipe not in RECIPES:
         raise UsageError(f"no recipe {recipe!r}; there are {', '.join(RECIPES)}")
     job = RECIPES[recipe]
+    if data is not None and not job.takes_data:
+        takers = ", ".join(name for name, other in RECIPES.items() if other.takes_data)
+        raise UsageError(f"{recipe} brings its own data; --data is for {takers}")
     given: dict[str, Any] = {"epochs": epochs, "batch_size": batch_size, "lr": lr, "seed": seed}
     settings = Settings(**{**asdict(job.defaults), **{k: v for k, v in given.items() if v is not None}})
     target = gpu_backend.set_default_device(device) if device else gpu_backend.device()
     require("matplotlib.figure", "matplotlib", recipe)
-    training, validation = job.load()
+    training, validation = job.load(data)
     manual_seed(settings.seed)
     model = job.build()
     config = {
@@ -98,13 +102,14 @@ def train(
         "versions": {"shadertape": gpu_backend.__version__, "numpy": np.__version__, **versions()},
         "parameters": sum(parameter.size for parameter in model.parameters()),
     }
+    validation_batches = DataLoader(*validation, batch_size=512)
     folder = RunFolder(out or _next_folder(recipe), config)
     with profiler.profile(target) if profile else nullcontext() as measured:
         finished = fit(
             model,
             AdamW(model.parameters(), lr=settings.lr, weight_decay=settings.weight_decay),
             DataLoader(*training, batch_size=settings.batch_size, shuffle=True, seed=settings.seed),
-            DataLoader(*validation, batch_size=512),
+            validation_batches,
             settings.epochs,
             folder,
             target.name,
@@ -118,10 +123,9 @@ def train(
     if not finished:
         print(f"Stopped. The model as it was is in {folder.path / 'model.safetensors'}.", file=sys.stderr)
         raise SystemExit(130)
+    folder.confusion(*predictions(model, validation_batches))
     last = folder.history[-1]
-    print(
-        f"Validation accuracy {last.val_accuracy:.4f} after {last.epoch} epochs. Model, metrics and plot: {folder.path}"
-    )
+    print(f"Validation accuracy {last.val_accuracy:.4f} after {last.epoch} epochs. Results: {folder.path}")
 
 
 @app.command()

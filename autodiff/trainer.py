@@ -29,7 +29,7 @@ from .tape import no_grad
 from .tensor import Tensor, tensor
 
 STEPS_BETWEEN_READS = 10
-FILES = ("config.json", "metrics.jsonl", "model.safetensors", "loss.png", "profile.txt", "trace.json")
+FILES = ("config.json", "metrics.jsonl", "model.safetensors", "loss.png", "confusion.png", "profile.txt", "trace.json")
 
 
 class TrainingStopped(RuntimeError):
@@ -67,7 +67,7 @@ class EpochMetrics:
 
 
 class RunFolder:
-    """``config.json``, ``metrics.jsonl``, ``model.safetensors`` and ``loss.png`` of one run.
+    """``config.json``, ``metrics.jsonl``, ``model.safetensors``, ``loss.png`` and ``confusion.png`` of one run.
 
     And ``profile.txt`` and ``trace.json``, if it was profiled.
     """
@@ -112,6 +112,24 @@ class RunFolder:
         accuracy.set_ylabel("accuracy")
         figure.legend(loc="outside lower center", ncols=3)
         figure.savefig(self.path / "loss.png", dpi=120)
+
+    def confusion(self, predicted: np.ndarray[Any, Any], target: np.ndarray[Any, Any]) -> None:
+        """Draw how often each class was taken for each other one."""
+        from matplotlib.figure import Figure
+
+        classes = int(max(predicted.max(), target.max())) + 1
+        counts = np.bincount(target * classes + predicted, minlength=classes**2).reshape(classes, classes)
+        figure = Figure(figsize=(6, 6), layout="constrained")
+        axes = figure.subplots()
+        axes.imshow(np.sqrt(counts), cmap="Blues")  # the root, so that the few mistakes are seen beside the many hits
+        for row, column in np.argwhere(counts):
+            light = counts[row, column] > counts.max() / 4
+            axes.text(column, row, counts[row, column], ha="center", va="center", color="white" if light else "black")
+        axes.set(
+            xlabel="predicted", ylabel="true", xticks=range(classes), yticks=range(classes),
+            title=f"{np.trace(counts)} of {counts.sum()} right",
+        )  # fmt: skip
+        figure.savefig(self.path / "confusion.png", dpi=120)
 
 
 class TrainingStep:
@@ -211,6 +229,16 @@ def evaluate(model: Module, batches: DataLoader) -> tuple[float, float]:
             correct += float((np.argmax(logits.numpy(), axis=1) == target).sum())
             count += len(x)
     return loss / count, correct / count
+
+
+def predictions(model: Module, batches: DataLoader) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """The class that the model gives to each example, and its own."""
+    model.eval()
+    device = next(model.parameters()).device
+    with no_grad():
+        found = [(np.argmax(model(tensor(x, device=device)).numpy(), axis=1), target) for x, target in batches]
+    predicted, targets = zip(*found, strict=True)
+    return np.concatenate(predicted), np.concatenate(targets)
 
 
 @contextmanager

@@ -44,6 +44,7 @@ from .namespace import missing as _missing
 from .op import Op as Op
 from .ops.activation import *  # noqa: F403
 from .ops.argument import *  # noqa: F403
+from .ops.batch_normalization import *  # noqa: F403
 from .ops.binary import *  # noqa: F403
 from .ops.cast import *  # noqa: F403
 from .ops.choice import *  # noqa: F403
@@ -61,6 +62,7 @@ from .ops.padding import *  # noqa: F403
 from .ops.pooling import *  # noqa: F403
 from .ops.random import *  # noqa: F403
 from .ops.reduction import *  # noqa: F403
+from .ops.resampling import *  # noqa: F403
 from .ops.scan import *  # noqa: F403
 from .ops.sequence import *  # noqa: F403
 from .ops.statistics import *  # noqa: F403

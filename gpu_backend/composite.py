@@ -23,6 +23,8 @@ __all__ = [
     "matrix_transpose",
     "meshgrid",
     "moveaxis",
+    "pixel_shuffle",
+    "pixel_unshuffle",
     "positive",
     "pow",
     "split",
@@ -163,3 +165,35 @@ def diff(x: X, axis: int = -1, n: int = 1) -> X:
     for _ in range(n):
         x = x._apply("getitem", key=(*before, slice(1, None))) - x._apply("getitem", key=(*before, slice(None, -1)))
     return x
+
+
+def pixel_shuffle(x: X, upscale_factor: int) -> X:
+    """x (N, C r r, H, W) as (N, C, H r, W r), r = ``upscale_factor``: channel c r r + i r + j becomes row i and column
+    j of each block. Shi et al., Real-time single image super-resolution, 2016."""
+    r = _factor("pixel_shuffle", x, upscale_factor)
+    N, channels, H, W = x.shape
+    if channels % (r * r):
+        raise ShapeError(f"pixel_shuffle: {channels} channels do not divide by {r} x {r}")
+    blocks = x._apply("reshape", shape=(N, channels // (r * r), r, r, H, W))
+    return blocks._apply("permute_dims", axes=(0, 1, 4, 2, 5, 3))._apply(
+        "reshape", shape=(N, channels // (r * r), H * r, W * r)
+    )
+
+
+def pixel_unshuffle(x: X, downscale_factor: int) -> X:
+    """x (N, C, H r, W r) as (N, C r r, H, W): the inverse of pixel_shuffle."""
+    r = _factor("pixel_unshuffle", x, downscale_factor)
+    N, channels, H, W = x.shape
+    if H % r or W % r:
+        raise ShapeError(f"pixel_unshuffle: planes of {(H, W)} do not divide by {r}")
+    blocks = x._apply("reshape", shape=(N, channels, H // r, r, W // r, r))
+    wide = (N, channels * r * r, H // r, W // r)
+    return blocks._apply("permute_dims", axes=(0, 1, 3, 5, 2, 4))._apply("reshape", shape=wide)
+
+
+def _factor(name: str, x: X, factor: int) -> int:
+    if len(x.shape) != 4:
+        raise ShapeError(f"{name}: the input has shape {x.shape}, not (N, C, H, W)")
+    if not isinstance(factor, int) or isinstance(factor, bool) or factor < 1:
+        raise ShapeError(f"{name}: a factor is a number from 1 on, not {factor!r}")
+    return factor

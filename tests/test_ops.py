@@ -164,6 +164,10 @@ FOLDED = [
         (ops.conv1d, (np.ones((2, 90, 70), np.float32), np.ones((90, 1, 2), np.float32), np.ones(90)), {"groups": 90}),
         (ops.max_pool2d, (np.linspace(-1, 1, 16_000, dtype=np.float32).reshape(40, 2, 20, 10),), {"kernel_size": 1}),
         (ops.avg_pool2d, (np.linspace(-1, 1, 16_000, dtype=np.float32).reshape(40, 2, 20, 10),), {"kernel_size": 1}),
+        (ops.interpolate, (np.linspace(-1, 1, 9000, dtype=np.float32).reshape(90, 2, 50),), {"scale_factor": 2}),
+        (ops.unfold, (np.linspace(-1, 1, 70 * 90, dtype=np.float32).reshape(70, 3, 5, 6),), {"kernel_size": 2}),
+        (ops.fold, (np.ones((70, 12, 20), np.float32),), {"output_size": (5, 6), "kernel_size": 2}),
+        (ops.batch_norm, (np.linspace(-2, 2, 9000, dtype=np.float32).reshape(2, 150, 30), None, None, None), {}),
         (ops.linear, (np.ones((4200, 3), np.float32), np.ones((2, 3), np.float32), np.ones(2, np.float32)), {}),
     ],
 )

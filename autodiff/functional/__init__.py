@@ -18,6 +18,7 @@ from gpu_backend.spec import uint32 as uint32
 
 from .activation import *  # noqa: F403
 from .argument import *  # noqa: F403
+from .batch_normalization import *  # noqa: F403
 from .binary import *  # noqa: F403
 from .cast import *  # noqa: F403
 from .choice import *  # noqa: F403
@@ -32,6 +33,7 @@ from .normalization import *  # noqa: F403
 from .pooling import *  # noqa: F403
 from .random import *  # noqa: F403
 from .reduction import *  # noqa: F403
+from .resampling import *  # noqa: F403
 from .scan import *  # noqa: F403
 from .sequence import *  # noqa: F403
 from .statistics import *  # noqa: F403

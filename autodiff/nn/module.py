@@ -1,9 +1,9 @@
-"""Module and Parameter: what a model is made of."""
+"""Module, Parameter and Buffer: what a model is made of."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -17,6 +17,8 @@ from ..errors import CheckpointError
 from ..freeze import Identified, Mutations
 from ..tensor import Tensor, tensor
 from ..trace import abandon, note_attribute, note_module
+
+T = TypeVar("T")
 
 
 class Parameter(Tensor):
@@ -32,8 +34,20 @@ class Parameter(Tensor):
         super().__init__(persist(made, label), requires_grad=True)
 
 
+class Buffer(Tensor):
+    """State of a module that training does not learn but a checkpoint keeps, such as a running mean. Its memory stays
+    where it is, as that of a parameter.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, data: Any, device: str | Device | None = None, label: str = "buffer") -> None:
+        made = data if isinstance(data, Array) else tensor(data, device=device).array
+        super().__init__(persist(made, label))
+
+
 class Module(Identified):
-    """Base of every layer and model: set parameters and modules as attributes, write ``forward``, call the module.
+    """Base of every layer and model: set parameters, buffers and modules as attributes, write ``forward``, call it.
 
     Lists, tuples and dicts of modules count as well. ``training`` tells layers which behave differently in training.
     """
@@ -50,9 +64,10 @@ class Module(Identified):
         return self.forward(*inputs, **options)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        replaces = isinstance(vars(self).get(name), Parameter) and isinstance(value, Tensor)
-        if replaces and not isinstance(value, Parameter):
-            raise TypeError(f"{type(self).__name__}.{name} is a parameter; change it in place under no_grad()")
+        for kind, word in ((Parameter, "parameter"), (Buffer, "buffer")):
+            replaces = isinstance(vars(self).get(name), kind) and isinstance(value, Tensor)
+            if replaces and not isinstance(value, kind):
+                raise TypeError(f"{type(self).__name__}.{name} is a {word}; change it in place under no_grad()")
         note_attribute(self, name)
         try:
             super().__setattr__(name, value)
@@ -80,29 +95,43 @@ class Module(Identified):
 
     def named_parameters(self) -> Iterator[tuple[str, Parameter]]:
         """Every parameter with its dotted name; one that is shared comes once, under its first name."""
+        return self._named_tensors(Parameter)
+
+    def named_buffers(self) -> Iterator[tuple[str, Buffer]]:
+        """Every buffer with its dotted name; one that is shared comes once, under its first name."""
+        return self._named_tensors(Buffer)
+
+    def _named_tensors(self, kind: type[T]) -> Iterator[tuple[str, T]]:
         seen: set[int] = set()
         for prefix, module in self.named_modules():
             for name, value in vars(module).items():
-                for own, parameter in _named(name, value, Parameter):
-                    if id(parameter) not in seen:
-                        seen.add(id(parameter))
-                        yield f"{prefix}.{own}" if prefix else own, parameter
+                for own, found in _named(name, value, kind):
+                    if id(found) not in seen:
+                        seen.add(id(found))
+                        yield f"{prefix}.{own}" if prefix else own, found
 
     def parameters(self) -> Iterator[Parameter]:
         """Every parameter, once."""
         return (parameter for _, parameter in self.named_parameters())
 
+    def buffers(self) -> Iterator[Buffer]:
+        """Every buffer, once."""
+        return (buffer for _, buffer in self.named_buffers())
+
+    def _state(self) -> dict[str, Tensor]:
+        return {**dict(self.named_parameters()), **dict(self.named_buffers())}
+
     def state_dict(self) -> dict[str, Tensor]:
-        """Parameters by dotted name, off the tape. They share memory with the model: copy to keep."""
-        return {name: parameter.detach() for name, parameter in self.named_parameters()}
+        """Parameters and buffers by dotted name, off the tape. They share memory with the model: copy to keep."""
+        return {name: own.detach() for name, own in self._state().items()}
 
     def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> None:
-        """Overwrite parameters, where they lie, with arrays by dotted name.
+        """Overwrite parameters and buffers, where they lie, with arrays by dotted name.
 
         CheckpointError names what is missing, unexpected (both only if ``strict``) or of another shape or type, before
         anything is changed.
         """
-        own = dict(self.named_parameters())
+        own = self._state()
         faults = []
         if strict:
             faults += [f"missing {name}" for name in own if name not in state]
@@ -127,14 +156,13 @@ class Module(Identified):
             write(own[name].array, content)
 
     def to(self, device: str | Device) -> Module:
-        """Move every parameter to a device, through the host; returns itself. Make optimizers afterwards."""
+        """Move every parameter and buffer to a device, through the host; returns itself. Make optimizers afterwards."""
         goal = find_device(device)
         abandon("it moves a module to another device")
         Mutations.count += 1
-        for parameter in self.parameters():
-            if parameter.device is not goal:
-                moved = Parameter(parameter.array.to(goal), label=parameter.array.storage.label)
-                parameter.array, parameter.grad = moved.array, None
+        for own in (*self.parameters(), *self.buffers()):
+            if own.device is not goal:
+                own.array, own.grad = persist(own.array.to(goal), own.array.storage.label), None
         return self
 
     def train(self, mode: bool = True) -> Module:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from .digits_cnn import DIGITS_CNN
 from .digits_mlp import DIGITS_MLP
+from .mnist_cnn import MNIST_CNN
 from .recipe import MissingExtraError as MissingExtraError
 from .recipe import Recipe as Recipe
 
-RECIPES: dict[str, Recipe] = {recipe.name: recipe for recipe in (DIGITS_MLP,)}
+RECIPES: dict[str, Recipe] = {recipe.name: recipe for recipe in (DIGITS_MLP, DIGITS_CNN, MNIST_CNN)}

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
 from ..nn import Linear, Module, Sequential
 from ..trainer import Settings
-from .recipe import Examples, Recipe, require
+from .recipe import Examples, Recipe, require, split
 
 
-def load() -> tuple[Examples, Examples]:
+def load(data: Path | None) -> tuple[Examples, Examples]:
     """Training examples and a fixed, stratified fifth for validation: (N, 64) in 0 .. 1, class indices (N,)."""
     datasets = require("sklearn.datasets", "scikit-learn", "digits-mlp")
-    selection = require("sklearn.model_selection", "scikit-learn", "digits-mlp")
     digits = datasets.load_digits()
     x = (digits.data / 16.0).astype(np.float32)
     target = digits.target.astype(np.int32)
-    x_train, x_val, t_train, t_val = selection.train_test_split(
-        x, target, test_size=0.2, stratify=target, random_state=0
-    )
-    return (x_train, t_train), (x_val, t_val)
+    return split(x, target, "digits-mlp")
 
 
 def build() -> Module:

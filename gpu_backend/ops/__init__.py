@@ -10,6 +10,7 @@ from ..operators import catalogue
 from . import (
     activation,
     argument,
+    batch_normalization,
     binary,
     cast,
     choice,
@@ -26,6 +27,7 @@ from . import (
     pooling,
     random,
     reduction,
+    resampling,
     scan,
     sequence,
     statistics,
@@ -33,6 +35,7 @@ from . import (
 )
 from .activation import *  # noqa: F403
 from .argument import *  # noqa: F403
+from .batch_normalization import *  # noqa: F403
 from .binary import *  # noqa: F403
 from .cast import *  # noqa: F403
 from .choice import *  # noqa: F403
@@ -50,6 +53,7 @@ from .padding import *  # noqa: F403
 from .pooling import *  # noqa: F403
 from .random import *  # noqa: F403
 from .reduction import *  # noqa: F403
+from .resampling import *  # noqa: F403
 from .scan import *  # noqa: F403
 from .sequence import *  # noqa: F403
 from .statistics import *  # noqa: F403
@@ -73,7 +77,9 @@ FAMILIES = (
     linear_algebra,
     convolution,
     pooling,
+    resampling,
     normalization,
+    batch_normalization,
     layer_normalization,
     sequence,
     loss,

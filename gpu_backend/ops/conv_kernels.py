@@ -62,7 +62,7 @@ def weight_gradient(name: str, g: Geometry, x: Array, dy: Array) -> Array:
         return zeros(g.weight_shape, device=dy.device)
     device = x.device
     target = INVOCATIONS["software" if device.kind == "software" else "hardware"]
-    common: dict[str, Any] = {"x": x, "dy": dy, **_extents(g, g.source, g.made)}
+    common: dict[str, Any] = {"x": x, "dy": dy, **extents_of(g, g.source, g.made)}
     if g.rows < ROWS_WORTH_A_BLOCK:
         positions = g.batch * size_of(g.made)
         chunk = min(LONGEST_PART, -(-positions // max(1, target // size_of(g.weight_shape))))
@@ -122,7 +122,8 @@ def _vector(extents: Shape, last: int = 0) -> Shape:
     return (*reversed(extents), last)
 
 
-def _extents(g: Geometry, source: Shape, made: Shape) -> dict[str, Shape]:
+def extents_of(g: Geometry, source: Shape, made: Shape) -> dict[str, Shape]:
+    """The Params that kernels which read through windows have in common."""
     return {
         "taps": _vector(g.taps, size_of(g.taps)),
         "source_extents": _vector(source),
@@ -149,7 +150,7 @@ def _few_rows(
         kernel, -(-items // kernel.invocations), g.work, source=source, weight=weight, result=result, **given,
         rows=rows, terms=terms, channels=g.groups * rows, quads=quads, items=items, positions=0, chunk=0, parts=0,
         groups=g.groups, row_stride=1 if backward else terms, term_stride=rows if backward else 1,
-        source_volume=size_of(read), result_volume=size_of(made), **_extents(g, read, made),
+        source_volume=size_of(read), result_volume=size_of(made), **extents_of(g, read, made),
     )  # fmt: skip
 
 
@@ -165,7 +166,7 @@ def _blocks(
         kernel, g.groups * row_groups * column_groups, g.work, source=source,
         arranged=_arranged(name, g, weight, padded_rows, backward), result=result, **given, rows=rows, terms=terms,
         padded_rows=padded_rows, columns=columns, groups=g.groups, row_groups=row_groups, column_groups=column_groups,
-        source_volume=size_of(read), result_volume=size_of(made), **_extents(g, read, made),
+        source_volume=size_of(read), result_volume=size_of(made), **extents_of(g, read, made),
     )  # fmt: skip
 
 
