@@ -25,6 +25,7 @@ lint: $(VENV)/.lint
 bench: $(VENV)/.ready
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/matmul.py
+	$(BIN)/python benchmarks/conv.py
 	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/replay.py
 

@@ -11,6 +11,7 @@ from gpu_backend import Array, CaptureError, array
 from gpu_backend.array import bytes_of
 from gpu_backend.capture import Content, content_of
 from gpu_backend.device import device as find_device
+from gpu_backend.fallback_table import table as fallbacks
 from gpu_backend.ops import update
 from gpu_backend.storage import Storage
 from gpu_backend.submission import Bytes
@@ -46,7 +47,7 @@ class Call:
         self.signature = Signature(name, arguments, options)
         on = self.signature.device
         self.device = find_device() if on is None else on
-        self.key = self.signature.key, self.device, is_grad_enabled()
+        self.key = self.signature.key, self.device, is_grad_enabled(), fallbacks.key
         self.bound: list[int] = []
 
     def arguments(self, leaves: list[Given]) -> tuple[tuple[Any, ...], dict[str, Any]]:

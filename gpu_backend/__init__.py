@@ -32,11 +32,15 @@ from .errors import DeviceError as DeviceError
 from .errors import DeviceLostError as DeviceLostError
 from .errors import DivergenceError as DivergenceError
 from .errors import DtypeError as DtypeError
+from .errors import FallbackError as FallbackError
 from .errors import OutOfMemoryError as OutOfMemoryError
+from .errors import PipelineError as PipelineError
 from .errors import ReleasedBufferError as ReleasedBufferError
 from .errors import ShaderError as ShaderError
 from .errors import ShapeError as ShapeError
-from .fallback import HostFallbackWarning as HostFallbackWarning
+from .fallback_table import fallback as fallback
+from .fallback_table import read_environment as _read_environment
+from .host_call import HostFallbackWarning as HostFallbackWarning
 from .namespace import *  # noqa: F403
 from .namespace import __array_api_version__ as __array_api_version__
 from .namespace import __array_namespace_info__ as __array_namespace_info__
@@ -78,6 +82,8 @@ from .spec import uint32 as uint32
 __version__ = "0.1.0"
 
 bool = bool_  # the array API's name
+
+_read_environment()
 
 
 def __getattr__(name: str) -> object:

@@ -46,3 +46,18 @@ class ShaderError(RuntimeError):
         self.message = message
         self.excerpt = excerpt
         super().__init__(f"{label}: {message}" + (f"\n{excerpt}" if excerpt else ""))
+
+
+class PipelineError(ShaderError):
+    """An adapter, or WebGPU, refuses a shader or the pipeline made of it."""
+
+    @property
+    def reason(self) -> str:
+        """What the driver says, in a line."""
+        lines = (line.strip() for line in self.message.splitlines())
+        said = [line for line in lines if line and not line.startswith(("Validation Error", "Caused by", "In wgpu"))]
+        return said[0] if said else self.message.strip()
+
+
+class FallbackError(RuntimeError):
+    """An op would have to be computed on the host, and its fallback is set to "error"."""

@@ -37,8 +37,9 @@ from .array import Array, from_host
 from .cast import cast, common, meet
 from .check_mode import checking, compare
 from .device import Device, same_device
-from .errors import CaptureError, DtypeError
-from .fallback import call_on_host
+from .errors import CaptureError, DtypeError, PipelineError
+from .fallback_table import table
+from .host_call import call_on_host
 from .observe import observed
 from .spec import DTYPES, DType, Scalar, Spec, float16, float32
 
@@ -55,7 +56,7 @@ class Op:
     """A record of the functions of one operation; see the module's text for what each is.
 
     ``forward`` None, or ``backward`` None where there is a ``host_backward``: no kernel is written yet, so the twin
-    computes on the host in the middle of work on a device; ``fallback.py`` says how that shows. ``host_backward`` None:
+    computes on the host in the middle of work on a device, as ``fallback_table`` tells. ``host_backward`` None:
     the op has no gradient, and asking for one raises. ``is_view``: the result shares the memory of the input, on every
     device, so that ``forward`` and ``backward`` serve the host as well.
 
@@ -133,9 +134,15 @@ class Op:
             out = self.spec(*inputs, **attributes)
             if device.is_host and not self.is_view:
                 return self._run_on_host(device, out, inputs, attributes)
-            if self.forward is None:
-                return self._run_through_host(device, out, inputs, attributes)
-            made = self.forward(out, *inputs, **attributes)
+            if self.forward is None or not (table.is_idle or self.is_view):
+                why = table.why(self.name, "forward", self.forward is not None, device)
+                if why:
+                    return self._run_through_host(device, out, inputs, attributes, why)
+            try:
+                made = self.forward(out, *inputs, **attributes)  # type: ignore[misc]  # there is one, or there is a why
+            except PipelineError as error:
+                why = table.broke(self.name, "forward", error, device)
+                return self._run_through_host(device, out, inputs, attributes, why)
             if checking.is_on and not self.is_view:
                 compare(f"{self.name}.forward", lambda x: [self.host_forward(*x, **attributes)[0]], inputs, [made[0]])
             return made
@@ -167,14 +174,10 @@ class Op:
     def _run_backward(self, dy: Array, saved: Saved, needs: Needs) -> Gradients:
         device = dy.device
         with device.lock:
-            if self.backward is not None and (not device.is_host or self.is_view):
-                made = self.backward(dy, saved, needs)
-                if checking.is_on and not self.is_view:
-                    twin = self.host_backward
-                    compare(f"{self.name}.backward", lambda x: twin(x[0], tuple(x[1:]), needs), [dy, *saved], made)  # type: ignore[misc]
-                return made
+            if self.is_view and self.backward is not None:
+                return self.backward(dy, saved, needs)
             if not device.is_host:
-                return self._run_backward_through_host(dy, saved, needs)
+                return self._run_backward_on_device(device, dy, saved, needs)
             upstream = dy.host()
             with np.errstate(all="ignore"):
                 # there is one: run_backward has looked
@@ -183,6 +186,21 @@ class Op:
                 None if dx is None else dy if dx is upstream else from_host(device, dx, _float_of(dx), f"d {self.name}")
                 for dx in found
             )
+
+    def _run_backward_on_device(self, device: Device, dy: Array, saved: Saved, needs: Needs) -> Gradients:
+        if self.backward is None or not table.is_idle:
+            why = table.why(self.name, "backward", self.backward is not None, device)
+            if why:
+                return self._run_backward_through_host(dy, saved, needs, why)
+        try:
+            made = self.backward(dy, saved, needs)  # type: ignore[misc]  # there is one, or there is a why
+        except PipelineError as error:
+            why = table.broke(self.name, "backward", error, device)
+            return self._run_backward_through_host(dy, saved, needs, why)
+        if checking.is_on:
+            twin = self.host_backward
+            compare(f"{self.name}.backward", lambda x: twin(x[0], tuple(x[1:]), needs), [dy, *saved], made)  # type: ignore[misc]
+        return made
 
     def _run_on_host(
         self, device: Device, out: Spec, inputs: Sequence[Operand], attributes: dict[str, Any]
@@ -195,7 +213,7 @@ class Op:
         return result, tuple(_keep(device, item, known, self.name) for item in saved)
 
     def _run_through_host(
-        self, device: Device, out: Spec, inputs: Sequence[Operand], attributes: dict[str, Any]
+        self, device: Device, out: Spec, inputs: Sequence[Operand], attributes: dict[str, Any], why: str
     ) -> tuple[Array, Saved]:
         arrays = [x for x in inputs if isinstance(x, Array)]
         plain = [None if isinstance(x, Array) else x for x in inputs]
@@ -226,11 +244,11 @@ class Op:
             places[:] = found
             return made
 
-        made = call_on_host(f"{self.name}.forward", twin, arrays, device)
+        made = call_on_host(f"{self.name}.forward", twin, arrays, device, why)
         sources = {"operand": inputs, "made": made}
         return made[0], tuple(item if kind == "plain" else sources[kind][item] for kind, item in places)
 
-    def _run_backward_through_host(self, dy: Array, saved: Saved, needs: Needs) -> Gradients:
+    def _run_backward_through_host(self, dy: Array, saved: Saved, needs: Needs, why: str) -> Gradients:
         plain = [None if isinstance(x, Array) else x for x in saved]
         is_array = [isinstance(x, Array) for x in saved]
         there: list[bool] = []
@@ -244,7 +262,7 @@ class Op:
             return [np.asarray(dx, np.float32) for dx in made if dx is not None]
 
         arrays = [dy, *(x for x in saved if isinstance(x, Array))]
-        made = iter(call_on_host(f"{self.name}.backward", twin, arrays, dy.device))
+        made = iter(call_on_host(f"{self.name}.backward", twin, arrays, dy.device, why))
         return tuple(next(made) if is_there else None for is_there in there)
 
     def __repr__(self) -> str:

@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from .errors import ShaderError
+from .errors import PipelineError, ShaderError
 from .health import Health
 from .shader import ERROR_LINE, PARAMS_NBYTES, Shader, load
 from .storage import Buffer
@@ -119,7 +119,7 @@ class PipelineCache:
         if unknown:
             raise ShaderError(label, f"no override {', '.join(unknown)}; there are {', '.join(overrides)}")
         signature = tuple((binding.number, _buffer_type(binding)) for binding in bindings)
-        number, group_layout, pipeline_layout = self._layout(signature)
+        number, group_layout, pipeline_layout = self._guarded(shader, label, lambda: self._layout(signature))
         module = self._module(shader, label)
         pipeline = self._guarded(
             shader,
@@ -172,7 +172,8 @@ class PipelineCache:
             message = str(error)
             found = ERROR_LINE.search(message)
             excerpt = shader.text.excerpt(int(found[1])) if found else ""
-            raise ShaderError(label, message.strip(), excerpt) from error
+            # Without its frames, which hold each other and so all arrays of the op until garbage is collected.
+            raise PipelineError(label, message.strip(), excerpt) from error.with_traceback(None)
 
 
 def _buffer_type(binding: Binding) -> str:

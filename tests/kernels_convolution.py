@@ -253,3 +253,23 @@ def depthwise_weight_backward(run: Run) -> None:
             workgroups=prod(shape),
         )["dweight_parts"]
         assert_close(made.sum(axis=0, dtype=np.float64), case.weight_backward(x, dy), atol=2e-5)
+
+
+@kernel("conv_bias.bias_backward")
+def conv_bias_backward(run: Run) -> None:
+    """Planes of less and of more than a workgroup; the last part has fewer images."""
+    for shape, images in (((5, 3, 30), 2), ((3, 2, 1100), 1), ((4, 3, 65), 4)):
+        dy = normal(*shape)
+        batch, channels, volume = shape
+        parts = -(-batch // images)
+        sizes = {"batch": batch, "channels": channels, "volume": volume, "images": images, "parts": parts}
+        made = run(
+            "conv_bias",
+            entry="bias_backward",
+            inputs={"dy": dy},
+            outputs={"dbias_parts": (parts, channels)},
+            params=sizes,
+            workgroups=parts * channels,
+        )["dbias_parts"]
+        expected = [dy[n : n + images].sum(axis=(0, 2), dtype=np.float64) for n in range(0, batch, images)]
+        assert_close(made, np.stack(expected), atol=2e-5)

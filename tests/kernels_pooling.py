@@ -68,6 +68,10 @@ def pool(run: Run, entry: str, case: Case, count: int, inputs: Any, outputs: Any
     )
 
 
+def quads(case: Case) -> int:
+    return PLANES * case.source[0] * -(-case.source[1] // 4)
+
+
 def largest(case: Case, x: Any) -> tuple[Any, Any]:
     y = np.full((PLANES, *case.made), -np.inf)
     places = np.full(y.shape, NOWHERE, np.uint32)
@@ -98,7 +102,7 @@ def max_backward(run: Run) -> None:
     for case in CASES:
         x, dy = normal(PLANES, *case.source), normal(PLANES, *case.made)
         _, places = largest(case, x)
-        made = pool(run, "max_backward", case, x.size, {"dy": dy, "saved_places": places}, {"dx": x.shape})
+        made = pool(run, "max_backward", case, quads(case), {"dy": dy, "saved_places": places}, {"dx": x.shape})
         dx = np.zeros((PLANES, prod(case.source) + 1))
         for n, *p in np.ndindex(*dy.shape):
             dx[n, min(places[n, *p], prod(case.source))] += dy[n, *p]
@@ -130,7 +134,7 @@ def average_forward(run: Run) -> None:
 def average_backward(run: Run) -> None:
     for case, more in AVERAGES:
         dy, shape = normal(PLANES, *case.made), (PLANES, *case.source)
-        made = pool(run, "average_backward", case, prod(shape), {"dy": dy}, {"dx": shape}, **more)
+        made = pool(run, "average_backward", case, quads(case), {"dy": dy}, {"dx": shape}, **more)
         dx = np.zeros(shape)
         for n, *p in np.ndindex(*dy.shape):
             for h, w in case.window(tuple(p))[0]:

@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from compiled_helpers import same
 
 import autodiff as ad
 import autodiff.functional as F
 import gpu_backend as gb
+from autodiff import nn, optim
 from gpu_backend import Device, ops
 from gpu_backend.device import GPUDevice
 
@@ -243,3 +245,76 @@ def test_float16_images(device: Device) -> None:
     assert y.dtype is gb.float16
     expected, _ = ops.conv2d.host_forward(x.astype(np.float64), weight.astype(np.float64))
     np.testing.assert_allclose(y.numpy(), expected, rtol=1e-3, atol=1e-3)
+
+
+def test_modules_convolve_like_the_functions(device: Device) -> None:
+    """Shapes of weights and their bounds as in PyTorch; arguments reach the function, and are read at each call."""
+    x = ad.tensor(np.random.default_rng(6).standard_normal((2, 4, 9, 8)).astype(np.float32), device=device)
+    line, volume = x.reshape(2, 4, 72), x.reshape(2, 4, 3, 4, 6)
+    for module, given, result in (
+        (nn.Conv1d(4, 6, 3, 2, ((2, 1),), groups=2, device=device), line, (2, 6, 37)),
+        (nn.Conv2d(4, 6, (3, 2), padding="same", dilation=2, device=device), x, (2, 6, 9, 8)),
+        (nn.Conv3d(4, 6, 2, bias=False, device=device), volume, (2, 6, 2, 3, 5)),
+        (nn.ConvTranspose1d(4, 6, 3, 2, output_padding=1, device=device), line, (2, 6, 146)),
+        (nn.ConvTranspose2d(4, 6, 3, 2, 1, groups=2, dilation=2, device=device), x, (2, 6, 19, 17)),
+    ):
+        y = module(given)
+        assert y.shape == result
+        arguments = {name: getattr(module, name) for name in module.arguments}
+        expected = type(module).function(given, module.weight, module.bias, **arguments)
+        np.testing.assert_array_equal(y.numpy(), expected.numpy())
+        bound = 1 / np.sqrt(np.prod(module.weight.shape[1:]))
+        assert 0.8 * bound < np.abs(module.weight.numpy()).max() <= bound
+    assert repr(nn.Conv2d(3, 8, 3, padding="same", bias=False)) == (
+        "Conv2d(3, 8, kernel_size=(3, 3), padding='same', bias=False)"
+    )
+    with pytest.raises(ValueError, match="Conv2d: 3 and 8 channels do not both divide into 2 groups"):
+        nn.Conv2d(3, 8, 3, groups=2)
+    with pytest.raises(ValueError, match="Conv2d: channels and groups are positive numbers, not 0, 8 and 1"):
+        nn.Conv2d(0, 8, 3)
+    with pytest.raises(gb.ShapeError, match="Conv2d: kernel_size is positive, not 0"):
+        nn.Conv2d(3, 8, 0)
+
+
+class Network:
+    """Convolutions, batch norm, pool, dropout and dense layers, with their optimizer."""
+
+    def __init__(self) -> None:
+        ad.manual_seed(3)
+        self.model = nn.Sequential(
+            nn.Conv2d(1, 6, 3, padding=1), nn.BatchNorm2d(6), nn.ReLU(), nn.MaxPool2d(2), nn.Dropout2d(0.2),
+            nn.Conv2d(6, 8, 3, bias=False), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Dropout(0.3),
+            nn.Linear(8 * 4, 5),
+        )  # fmt: skip
+        self.optimizer = optim.Adam(self.model.parameters(), lr=0.01)
+
+    def step(self, x: ad.Tensor, target: ad.Tensor) -> ad.Tensor:
+        self.optimizer.zero_grad()
+        loss = F.cross_entropy(self.model(x), target)
+        loss.backward()
+        self.optimizer.step()
+        return loss.detach()
+
+
+@pytest.mark.parametrize("backward", ["device", "host"])
+@pytest.mark.filterwarnings("ignore::gpu_backend.HostFallbackWarning")
+def test_a_network_is_equal_eager_and_compiled(backward: str, gpu: GPUDevice) -> None:
+    """Bit by bit over 50 steps, with batch norm and dropout, and with a host call in the middle of the plan."""
+    eager, compiled = Network(), Network()
+    step = ad.compiled(compiled.step)
+    rng = np.random.default_rng(7)
+    with gb.fallback("conv2d.backward", backward):
+        for number in range(50):
+            x = ad.tensor(rng.standard_normal((8, 1, 8, 8)).astype(np.float32))
+            target = ad.tensor(rng.integers(0, 5, 8).astype(np.int32))
+            losses = []
+            for run in (eager.step, step):
+                ad.manual_seed(number)
+                losses.append(run(x, target))
+            same(*losses)
+    assert (step.stats().captures, step.stats().replays) == (1, 49)
+    submits = 3 if backward == "host" else 1
+    assert f"{submits} submit" in step.explain()
+    state = compiled.model.state_dict()
+    for name, value in eager.model.state_dict().items():
+        np.testing.assert_array_equal(state[name].numpy(), value.numpy(), err_msg=name)

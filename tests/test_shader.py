@@ -38,7 +38,7 @@ def test_bindings_belong_to_the_entry_points_that_use_them() -> None:
 def test_faults_in_a_text_are_named() -> None:
     with pytest.raises(ShaderError, match=r"unary: no entry point 'main'; there are forward, backward"):
         shader.load("unary").bindings("main")
-    with pytest.raises(FileNotFoundError, match="no shader 'nothing'; there are adam, argument, binary"):
+    with pytest.raises(FileNotFoundError, match="no shader 'nothing'; there are adam, argument, batch_norm, binary"):
         shader.load("nothing")
     with pytest.raises(ShaderError, match=r"Params.direction: vec3<f32> is no number"):
         shader.parse("bad", "struct Params { direction: vec3<f32>, }")

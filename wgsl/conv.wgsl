@@ -1,7 +1,7 @@
 // Convolution of N images of W, H, D with `taps`, in groups of channels that see nothing of each other: with o the
 // channels made and c the channels read, y_nop = sum over c and t of weight_oct x_ncq + bias_o, q = p stride - pad +
 // t dilation, outside of the image 0. Backward: dx_ncq = sum over o and t of weight_oct dy_nop, over the p and t that
-// meet q; dweight is in conv_weight.wgsl, dbias = dy summed over n and p (reduction.wgsl).
+// meet q; dweight is in conv_weight.wgsl, dbias in conv_bias.wgsl.
 // Both are matrix products, rows (channels made) by columns (positions of all images), whose right operand is read from
 // where it lies. One invocation makes 8 rows of 8 columns in registers, as four 4 x 4 matrices that hold a column of the
 // result in each of theirs; its columns are WORKGROUP apart, so that neighbours read what is next to each other. Where

@@ -1,11 +1,10 @@
 // Pools over windows of H and W: the largest of each window, with its place in the plane, or the sum divided.
 // max: y_p = x_places(p), the first of several equals, NaN before any number; a window that is all padding has
 // -infinity and NOWHERE. dx_q = sum of the dy_p whose place is q. average: y_p = sum of x over the window / divisor_p;
-// dx_q = sum of dy_p / divisor_p over the windows that hold q. Windows start `stride` apart, or, `adaptive`, divide an
-// extent as evenly as can be: window i of n over an extent e is floor(i e / n) .. ceil((i + 1) e / n).
-// One invocation makes one element of the result. W is in x, H in y. The divisor is `divisor` unless that is 0; else
-// the elements of the window, with those of padding if `counts_padding`.
-// uses: lib/index, lib/numeric
+// dx_q = sum of dy_p / divisor_p over the windows that hold q.
+// One invocation makes one element of y, or four neighbours in W of dx. W is in x, H in y. The divisor is `divisor`
+// unless that is 0; else the elements of the window, with those of padding if `counts_padding`.
+// uses: lib/index, lib/numeric, lib/pool_window
 
 override WORKGROUP: u32 = 64u;
 override adaptive: bool = false;
@@ -30,8 +29,6 @@ struct Params {
 @group(0) @binding(2) var<storage, read_write> dx: array<f32>;
 @group(0) @binding(3) var<storage, read> saved_places: array<u32>;
 
-const W = 0u;
-const H = 1u;
 const NOWHERE = 0xffffffffu;
 const BLOCK = 128u;
 
@@ -73,23 +70,23 @@ fn max_backward(
 ) {
   let index = group_index(group, groups) * WORKGROUP + lane;
   if (index >= params.items) { return; }
-  let at = place(index, params.source);
-  let own = at.y * params.source.x + at.x;
+  let at = quad(index);
+  let own = at.y * params.source.x + at.x + vec4<u32>(0u, 1u, 2u, 3u);
   let base = at.z * params.made.x * params.made.y;
-  let rows = windows(H, at.y);
-  let cols = windows(W, at.x);
-  var total = 0.0;
+  let rows = windows(H, at.y, at.y);
+  let cols = windows(W, at.x, min(at.x + 3u, params.source.x - 1u));
+  var total = vec4<f32>();
   for (var h = rows.first; h < rows.end; h++) {
     for (var block = cols.first; block < cols.end; block += BLOCK) {
-      var part = 0.0;
+      var part = vec4<f32>();
       for (var w = block; w < min(block + BLOCK, cols.end); w++) {
         let p = base + h * params.made.x + w;
-        part += select(0.0, dy[p], saved_places[p] == own);
+        part += select(vec4<f32>(), vec4<f32>(dy[p]), vec4<u32>(saved_places[p]) == own);
       }
       total += part;
     }
   }
-  dx[index] = total;
+  store(at, total);
 }
 
 @compute @workgroup_size(WORKGROUP)
@@ -125,72 +122,31 @@ fn average_backward(
 ) {
   let index = group_index(group, groups) * WORKGROUP + lane;
   if (index >= params.items) { return; }
-  let at = place(index, params.source);
+  let at = quad(index);
+  let own = at.x + vec4<u32>(0u, 1u, 2u, 3u);
   let base = at.z * params.made.x * params.made.y;
-  let rows = windows(H, at.y);
-  let cols = windows(W, at.x);
-  var total = 0.0;
+  let rows = windows(H, at.y, at.y);
+  let cols = windows(W, at.x, min(at.x + 3u, params.source.x - 1u));
+  var total = vec4<f32>();
   for (var h = rows.first; h < rows.end; h++) {
     let over_h = window(H, h);
     for (var block = cols.first; block < cols.end; block += BLOCK) {
-      var part = 0.0;
+      var part = vec4<f32>();
       for (var w = block; w < min(block + BLOCK, cols.end); w++) {
         let over_w = window(W, w);
-        part += dy[base + h * params.made.x + w] / divisor_of(over_h, over_w);
+        let held = (vec4<u32>(over_w.first) <= own) & (own < vec4<u32>(over_w.end));
+        part += select(vec4<f32>(), vec4<f32>(dy[base + h * params.made.x + w] / divisor_of(over_h, over_w)), held);
       }
       total += part;
     }
   }
-  dx[index] = total;
+  store(at, total);
 }
 
-// W and H within a plane, and the number of the plane.
-fn place(index: u32, extents: vec4<u32>) -> vec3<u32> {
-  let line = index / extents.x;
-  let plane = line / extents.y;
-  return vec3<u32>(index - line * extents.x, line - plane * extents.y, plane);
+fn store(at: vec3<u32>, made: vec4<f32>) {
+  let first = (at.z * params.source.y + at.y) * params.source.x + at.x;
+  for (var i = 0u; i < min(params.source.x - at.x, 4u); i++) { dx[first + i] = made[i]; }
 }
-
-// first, first + step, ... below end, inside the plane; `length` counts padding as well.
-struct Window {
-  first: u32,
-  end: u32,
-  step: u32,
-  length: u32,
-}
-
-fn window(axis: u32, i: u32) -> Window {
-  let extent = params.source[axis];
-  if (adaptive) {
-    let first = share(i, extent, params.made[axis]);
-    let end = share_up(i + 1u, extent, params.made[axis]);
-    return Window(first, end, 1u, end - first);
-  }
-  let pad = params.pad[axis];
-  let dilation = params.dilation[axis];
-  let start = i32(i * params.stride[axis]) - i32(pad);
-  let end = start + i32((params.taps[axis] - 1u) * dilation) + 1;
-  let padded_end = min(end, i32(extent + pad));
-  let skipped = (u32(max(-start, 0)) + dilation - 1u) / dilation * dilation;
-  let first = u32(start + i32(skipped));
-  return Window(first, u32(clamp(end, 0, i32(extent))), dilation, u32(padded_end - start));
-}
-
-// Which windows may hold element i, as first .. end.
-fn windows(axis: u32, i: u32) -> Window {
-  let made = params.made[axis];
-  let extent = params.source[axis];
-  if (adaptive) { return Window(share(i, made, extent), share_up(i + 1u, made, extent), 1u, 0u); }
-  let stride = params.stride[axis];
-  let reach = (params.taps[axis] - 1u) * params.dilation[axis];
-  let last = i + params.pad[axis];
-  let first = select(0u, (last - reach + stride - 1u) / stride, last > reach);
-  return Window(first, min(last / stride + 1u, made), 1u, 0u);
-}
-
-// floor(i e / n) and ceil(i e / n), without large products.
-fn share(i: u32, e: u32, n: u32) -> u32 { return i * (e / n) + i * (e % n) / n; }
-fn share_up(i: u32, e: u32, n: u32) -> u32 { return i * (e / n) + (i * (e % n) + n - 1u) / n; }
 
 fn divisor_of(rows: Window, cols: Window) -> f32 {
   if (params.divisor > 0u) { return f32(params.divisor); }

@@ -2,7 +2,7 @@
 
 In groups that make fewer than ROWS_WORTH_A_BLOCK channels, depthwise ones above all, by wgsl/depthwise.wgsl; with a
 kernel of one tap by matmul; else by wgsl/conv.wgsl and wgsl/conv_weight.wgsl, as a matrix product whose right operand
-is read from where it lies.
+is read from where it lies. The gradient of a bias is made by wgsl/conv_bias.wgsl.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ POSITIONS_WORTH_A_MATMUL = 64  # fewer leave most of its block empty
 # The gradient of a weight is small and its sums are long: they are cut into parts, for so many invocations.
 INVOCATIONS = {"software": 512, "hardware": 16384}
 SHORTEST_PART = 8  # segments
+BIAS_PART = 4096  # positions
 LONGEST_PART = 16384  # positions, of which depthwise.wgsl sums one in 64 in a row
 
 
@@ -96,9 +97,20 @@ def weight_gradient(name: str, g: Geometry, x: Array, dy: Array) -> Array:
 
 def bias_gradient(name: str, dy: Array) -> Array:
     """dy summed over images and positions: (channels,)."""
-    channels = dy.shape[1]
-    flat = dy.reshape(dy.shape[0], channels, size_of(dy.shape[2:]))
-    return reduce_axes(name, "sum", flat, (0, 2), (channels,))
+    batch, channels = dy.shape[:2]
+    volume = size_of(dy.shape[2:])
+    if not dy.size:
+        return zeros((channels,), device=dy.device)
+    if volume > LONGEST_PART:  # planes that want several workgroups each
+        sums = reduce_axes(name, "sum", dy.reshape(batch * channels, volume), (1,), (batch, channels))
+        return reduce_axes(name, "sum", sums, (0,), (channels,))
+    images = max(BIAS_PART // volume, 1)
+    parts = -(-batch // images)
+    made = allocate((parts, channels), float32, dy.device, name)
+    kernel = dy.device.kernel("conv_bias", "bias_backward", label=label(name, "bias_backward", float32))
+    sizes = {"batch": batch, "channels": channels, "volume": volume, "images": images, "parts": parts}
+    dy.device.recorder.record(kernel, parts * channels, dy=dy, dbias_parts=made, **sizes)
+    return made.reshape(channels) if parts == 1 else reduce_axes(name, "sum", made, (0,), (channels,))
 
 
 def add_bias(name: str, y: Array, bias: Array | None) -> Array:

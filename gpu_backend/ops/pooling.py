@@ -104,6 +104,11 @@ def record(
     )
 
 
+def quads(w: Windows) -> int:
+    """The invocations that make dx, four neighbours in W each."""
+    return size_of(w.shape[:2]) * w.source[0] * -(-w.source[1] // 4)
+
+
 def largest(name: str, x: Array, w: Windows) -> tuple[Array, Array]:
     """The largest element of each window, and its place in the plane."""
     y, places = allocate(w.out, float32, x.device, name), allocate(w.out, int32, x.device, name)
@@ -153,7 +158,7 @@ def _max_pool(name: str, dims: int, make: Callable[..., Any], text: str) -> tupl
     def backward(dy: Array, saved: Saved, needs: Needs) -> Gradients:
         places, w = saved
         dx = allocate(w.shape, float32, dy.device, name)
-        record(name, "max_backward", w, dx.size, dy=dy, saved_places=places, dx=dx)
+        record(name, "max_backward", w, quads(w), dy=dy, saved_places=places, dx=dx)
         return (dx,)
 
     places_name = f"{name}_indices"
@@ -205,7 +210,7 @@ def means(name: str, x: Array, w: Windows, counts: bool, divisor: int) -> Array:
 def means_gradient(name: str, dy: Array, w: Windows, counts: bool, divisor: int) -> Array:
     """dx of ``means``."""
     dx = allocate(w.shape, float32, dy.device, name)
-    record(name, "average_backward", w, dx.size, divisor, counts, dy=dy, dx=dx)
+    record(name, "average_backward", w, quads(w), divisor, counts, dy=dy, dx=dx)
     return dx
 
 

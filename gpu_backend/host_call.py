@@ -1,7 +1,8 @@
-"""Work on the host in the middle of work on a device: what an op without a kernel does, visibly.
+"""Work on the host in the middle of work on a device: what an op does without a kernel, or as its ``fallback`` says.
 
-The elements come back, numpy computes, the results go up again. ``recorder.host_calls`` counts such calls, a warning
-tells of the first of each op, and a capture keeps them: a replay makes them again between two submits.
+The elements come back, numpy computes, the results go up again. ``recorder.host_calls`` counts such calls, a profiler
+has a row of each, a warning tells of the first of each op, and a capture keeps them: a replay makes them again between
+two submits.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .array import Array, allocate, bytes_of, elements_of
-from .capture import active, paused
+from .capture import active, paused, users_line
 from .device import Device
 from .observe import observed
 from .spec import DTYPES, DType, Shape, float32
@@ -26,7 +27,7 @@ HostFunction = Callable[[list[HostArray]], list[HostArray]]
 
 
 class HostFallbackWarning(UserWarning):
-    """An op has no kernel, so numpy computes it on the host; the text says which."""
+    """numpy computes an op on the host; the text says which, and why."""
 
 
 class _Like(NamedTuple):
@@ -40,17 +41,17 @@ class _Like(NamedTuple):
 _told: set[str] = set()
 
 
-def call_on_host(label: str, function: HostFunction, inputs: Sequence[Array], device: Device) -> list[Array]:
-    """The arrays that ``function`` makes of the elements of ``inputs``, on ``device``.
+def call_on_host(label: str, function: HostFunction, inputs: Sequence[Array], device: Device, why: str) -> list[Array]:
+    """The arrays that ``function`` makes of the elements of ``inputs``, on ``device``; ``why`` it is not done there.
 
     ``function`` depends on nothing but the elements: a replay calls it with others. It may not change them.
     """
     if label not in _told:
         _told.add(label)
-        warnings.warn(
-            f"{label} has no kernel: numpy computes it on the host, which costs a read-back and an upload each time",
+        warnings.warn_explicit(
+            f"{label} {why}: numpy computes it on the host, which costs a read-back and an upload each time",
             HostFallbackWarning,
-            stacklevel=2,
+            *users_line(),
         )
     recorder = device.recorder
     likes = [_Like(x.shape, x.dtype, x.device) for x in inputs]
