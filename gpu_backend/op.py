@@ -84,6 +84,7 @@ class Op:
     def __call__(self, *arguments: Any, **attributes: Any) -> Array:
         """The result alone. Attributes may follow the operands without their names; several arrays may be one list."""
         inputs, named = self.operands(arguments, attributes)
+        inputs = tuple(x.item() if isinstance(x, np.generic) else x for x in inputs)
         if self.promotion:
             device_of(self.name, inputs)
             first = self.promoted_from
