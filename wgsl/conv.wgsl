@@ -8,7 +8,7 @@
 // a tap falls is worked out once for all channels. `arranged` is the weight as the products read it: for each group, tap
 // and term the rows, `padded_rows` of them. A product that is too much work for one dispatch comes in several, each from
 // `first_group` on.
-// uses: lib/index, lib/window
+// uses: lib/block, lib/index, lib/window
 
 override WORKGROUP: u32 = 64u;
 
@@ -87,13 +87,6 @@ fn place(group: vec3<u32>, groups: vec3<u32>, lane: u32) -> Tile {
   return Tile(channel_group, row, (index - line * params.column_groups) * WORKGROUP * 8u + lane);
 }
 
-struct Block {
-  upper_left: mat4x4<f32>,
-  upper_right: mat4x4<f32>,
-  lower_left: mat4x4<f32>,
-  lower_right: mat4x4<f32>,
-}
-
 const K_BLOCK = 128u;
 
 // Sums over K_BLOCK terms or somewhat more are made apart and then added up, so that many do not swallow small ones.
@@ -124,23 +117,14 @@ fn product(tile: Tile, backward: bool) -> Block {
       }
       pending += last - first;
       if (pending >= K_BLOCK) {
-        total = sum(total, block);
+        total = block_sum(total, block);
         block = Block();
         pending = 0u;
       }
     }
     tap = next_tap(tap, params.taps);
   }
-  return sum(total, block);
-}
-
-fn sum(a: Block, b: Block) -> Block {
-  return Block(
-    a.upper_left + b.upper_left,
-    a.upper_right + b.upper_right,
-    a.lower_left + b.lower_left,
-    a.lower_right + b.lower_right,
-  );
+  return block_sum(total, block);
 }
 
 // Four columns of the result: the image that each reads, and its window there or, backward, its place.

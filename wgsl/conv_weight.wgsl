@@ -5,7 +5,7 @@
 // from `chunk` segments; a segment is at most SEGMENT positions of a line of one image. The sums of all chunks lie one
 // after the other in dweight_parts and are added by reduction.wgsl. A product that is too much work for one dispatch
 // comes in several, each from `first_group` on.
-// uses: lib/index, lib/window
+// uses: lib/block, lib/index, lib/window
 
 override WORKGROUP: u32 = 64u;
 
@@ -90,13 +90,6 @@ fn columns_from(channel_group: u32, first: u32) -> Columns {
   );
 }
 
-struct Block {
-  upper_left: mat4x4<f32>,
-  upper_right: mat4x4<f32>,
-  lower_left: mat4x4<f32>,
-  lower_right: mat4x4<f32>,
-}
-
 // Sums over K_BLOCK terms or somewhat more are made apart and then added up, so that many do not swallow small ones.
 fn product(tile: Tile, first: u32) -> Block {
   let last = min(first + params.chunk, params.segments);
@@ -136,21 +129,12 @@ fn product(tile: Tile, first: u32) -> Block {
     }
     pending += end - start;
     if (pending >= K_BLOCK) {
-      total = sum(total, block);
+      total = block_sum(total, block);
       block = Block();
       pending = 0u;
     }
   }
-  return sum(total, block);
-}
-
-fn sum(a: Block, b: Block) -> Block {
-  return Block(
-    a.upper_left + b.upper_left,
-    a.upper_right + b.upper_right,
-    a.lower_left + b.lower_left,
-    a.lower_right + b.lower_right,
-  );
+  return block_sum(total, block);
 }
 
 // A line of x as four columns see it: where it begins in memory, the tap's place in it, and whether it exists.

@@ -6,7 +6,7 @@
 // Rows and columns past the edge read what lies there and are not stored. A long K is cut into `parts` of `k_chunk`,
 // whose products lie one after the other in y and are summed by reduction.wgsl. A product that is too much work for one
 // dispatch comes in several, each from `first_group` on.
-// uses: lib/index, lib/scalar
+// uses: lib/block, lib/index, lib/scalar
 
 override WORKGROUP_ROWS: u32 = 8u;
 override WORKGROUP_COLUMNS: u32 = 8u;
@@ -78,13 +78,6 @@ struct Tile {
   column: u32,
 }
 
-struct Block {
-  upper_left: mat4x4<f32>,
-  upper_right: mat4x4<f32>,
-  lower_left: mat4x4<f32>,
-  lower_right: mat4x4<f32>,
-}
-
 fn place(group: vec3<u32>, groups: vec3<u32>, local: vec3<u32>) -> Tile {
   let index = params.first_group + group_index(group, groups);
   let line = index / params.column_groups;
@@ -106,10 +99,7 @@ fn product(tile: Tile) -> Block {
   var block = partial_product(tile, start, min(start + K_BLOCK, end));
   for (var first = start + K_BLOCK; first < end; first += K_BLOCK) {
     let part = partial_product(tile, first, min(first + K_BLOCK, end));
-    block.upper_left += part.upper_left;
-    block.upper_right += part.upper_right;
-    block.lower_left += part.lower_left;
-    block.lower_right += part.lower_right;
+    block = block_sum(block, part);
   }
   return block;
 }

@@ -49,9 +49,7 @@ class MaxPool2d(_MaxPool):
         )
 
 
-class AvgPool1d(Module):
-    """The mean of each window of x (N, C, L): ``functional.avg_pool1d``."""
-
+class _AvgPool(Module):
     def __init__(
         self,
         kernel_size: Extents,
@@ -66,14 +64,18 @@ class AvgPool1d(Module):
         self.ceil_mode = ceil_mode
         self.count_include_pad = count_include_pad
 
-    def forward(self, x: Tensor) -> Tensor:
-        return F.avg_pool1d(x, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad)
-
     def extra_repr(self) -> str:
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
-class AvgPool2d(Module):
+class AvgPool1d(_AvgPool):
+    """The mean of each window of x (N, C, L): ``functional.avg_pool1d``."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.avg_pool1d(x, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad)
+
+
+class AvgPool2d(_AvgPool):
     """The mean of each window of x (N, C, H, W): ``functional.avg_pool2d``. ``divisor_override`` divides the sums in
     place of the number of elements."""
 
@@ -86,26 +88,12 @@ class AvgPool2d(Module):
         count_include_pad: bool = True,
         divisor_override: int | None = None,
     ) -> None:
-        self.kernel_size = kernel_size
-        self.stride = kernel_size if stride is None else stride
-        self.padding = padding
-        self.ceil_mode = ceil_mode
-        self.count_include_pad = count_include_pad
+        super().__init__(kernel_size, stride, padding, ceil_mode, count_include_pad)
         self.divisor_override = divisor_override
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.avg_pool2d(
-            x,
-            self.kernel_size,
-            self.stride,
-            self.padding,
-            self.ceil_mode,
-            self.count_include_pad,
-            self.divisor_override,
-        )
-
-    def extra_repr(self) -> str:
-        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+        arguments = (self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad)
+        return F.avg_pool2d(x, *arguments, self.divisor_override)
 
 
 class _AdaptivePool(Module):
@@ -130,18 +118,20 @@ class AdaptiveAvgPool2d(_AdaptivePool):
         return F.adaptive_avg_pool2d(x, self.output_size)
 
 
-class AdaptiveMaxPool1d(_AdaptivePool):
-    """The largest of as many windows as ``output_size`` says: ``functional.adaptive_max_pool1d``."""
-
+class _AdaptiveMaxPool(_AdaptivePool):
     def __init__(self, output_size: Size, return_indices: bool = False) -> None:
         super().__init__(output_size)
         self.return_indices = return_indices
+
+
+class AdaptiveMaxPool1d(_AdaptiveMaxPool):
+    """The largest of as many windows as ``output_size`` says: ``functional.adaptive_max_pool1d``."""
 
     def forward(self, x: Tensor) -> Tensor | tuple[Tensor, Tensor]:
         return F.adaptive_max_pool1d(x, self.output_size, self.return_indices)
 
 
-class AdaptiveMaxPool2d(AdaptiveMaxPool1d):
+class AdaptiveMaxPool2d(_AdaptiveMaxPool):
     """The largest of as many windows as ``output_size`` says: ``functional.adaptive_max_pool2d``."""
 
     def forward(self, x: Tensor) -> Tensor | tuple[Tensor, Tensor]:

@@ -5,6 +5,7 @@ Their numpy twins view the input through the windows of the kernel and multiply 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -99,12 +100,55 @@ def _check_bias(name: str, bias: HasSpec | None, channels: int) -> None:
         raise ShapeError(f"{name}: the bias has shape {bias.shape}, {channels} channels want ({channels},)")
 
 
+def _op(name: str, spec: Callable[..., Spec], geometry: Callable[..., Geometry], is_transposed: bool) -> Op:
+    """The op of a convolution of some ``geometry``, or of its transpose: the gradient of its input, as a layer."""
+
+    def host_forward(
+        x: HostArray, weight: HostArray, bias: HostArray | None = None, **attributes: Any
+    ) -> tuple[HostArray, Saved]:
+        g = geometry(x, weight, **attributes)
+        y = host_input_gradient(g, x, weight) if is_transposed else host_convolve(g, x, weight)
+        return _host_bias(y, bias), (x, weight, g)
+
+    def host_backward(dy: HostArray, saved: Saved, needs: Needs) -> HostGradients:
+        x, weight, g = saved
+        dx = dweight = dbias = None
+        if needs[0]:
+            dx = host_convolve(g, dy, weight) if is_transposed else host_input_gradient(g, dy, weight)
+        if needs[1]:
+            dweight = host_weight_gradient(g, dy, x) if is_transposed else host_weight_gradient(g, x, dy)
+        if len(needs) > 2 and needs[2]:
+            dbias = _host_bias_gradient(dy)
+        return (dx, dweight, dbias)[: len(needs)]
+
+    def forward(
+        out: Spec, x: Array, weight: Array, bias: Array | None = None, **attributes: Any
+    ) -> tuple[Array, Saved]:
+        g = geometry(x, weight, **attributes)
+        if is_transposed:
+            return add_bias(name, input_gradient(name, g, x, weight), bias), (x, weight, g)
+        return convolve(name, g, x, weight, bias), (x, weight, g)
+
+    def backward(dy: Array, saved: Saved, needs: Needs) -> Gradients:
+        x, weight, g = saved
+        dx = dweight = dbias = None
+        if needs[0]:
+            dx = convolve(name, g, dy, weight) if is_transposed else input_gradient(name, g, dy, weight)
+        if needs[1]:
+            dweight = weight_gradient(name, g, *((dy, x) if is_transposed else (x, dy)))
+        if len(needs) > 2 and needs[2]:
+            dbias = bias_gradient(name, dy)
+        return (dx, dweight, dbias)[: len(needs)]
+
+    return Op(name, spec, host_forward, forward, host_backward, backward)
+
+
 def _convolution(name: str, dims: int) -> Op:
     """The op of the convolution over ``dims`` dimensions."""
 
-    def geometry(x: Any, weight: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Geometry:
-        given = (hashable(stride), hashable(padding), hashable(dilation), groups)
-        return convolution_geometry(name, dims, x.shape, weight.shape, *given)
+    def geometry(x: Any, weight: Any, **attributes: Any) -> Geometry:
+        given = {key: hashable(value) for key, value in attributes.items()}
+        return convolution_geometry(name, dims, x.shape, weight.shape, **given)
 
     def spec(
         x: HasSpec,
@@ -116,48 +160,9 @@ def _convolution(name: str, dims: int) -> Op:
         groups: int = 1,
     ) -> Spec:
         _check_operands(name, x, weight, bias)
-        found = geometry(x, weight, stride, padding, dilation, groups)
+        found = geometry(x, weight, stride=stride, padding=padding, dilation=dilation, groups=groups)
         _check_bias(name, bias, weight.shape[0])
         return Spec(found.made_shape, float32)
-
-    def host_forward(
-        x: HostArray,
-        weight: HostArray,
-        bias: HostArray | None = None,
-        stride: Any = 1,
-        padding: Any = 0,
-        dilation: Any = 1,
-        groups: int = 1,
-    ) -> tuple[HostArray, Saved]:
-        g = geometry(x, weight, stride, padding, dilation, groups)
-        return _host_bias(host_convolve(g, x, weight), bias), (x, weight, g)
-
-    def forward(
-        out: Spec,
-        x: Array,
-        weight: Array,
-        bias: Array | None = None,
-        stride: Any = 1,
-        padding: Any = 0,
-        dilation: Any = 1,
-        groups: int = 1,
-    ) -> tuple[Array, Saved]:
-        g = geometry(x, weight, stride, padding, dilation, groups)
-        return convolve(name, g, x, weight, bias), (x, weight, g)
-
-    def host_backward(dy: HostArray, saved: Saved, needs: Needs) -> HostGradients:
-        x, weight, g = saved
-        dx = host_input_gradient(g, dy, weight) if needs[0] else None
-        dweight = host_weight_gradient(g, x, dy) if needs[1] else None
-        dbias = _host_bias_gradient(dy) if len(needs) > 2 and needs[2] else None
-        return (dx, dweight, dbias)[: len(needs)]
-
-    def backward(dy: Array, saved: Saved, needs: Needs) -> Gradients:
-        x, weight, g = saved
-        dx = input_gradient(name, g, dy, weight) if needs[0] else None
-        dweight = weight_gradient(name, g, x, dy) if needs[1] else None
-        dbias = bias_gradient(name, dy) if len(needs) > 2 and needs[2] else None
-        return (dx, dweight, dbias)[: len(needs)]
 
     layout = ("L", "H, W", "D, H, W")[dims - 1]
     spec.__doc__ = f"""y_no(p) = bias_o + sum over c and t of weight_oc(t) x_nc(q), q = p stride - padding + t dilation.
@@ -169,22 +174,15 @@ def _convolution(name: str, dims: int) -> Op:
     dy_no(p) over the t and p that meet q; dweight_oc(t) = sum of dy_no(p) x_nc(q); dbias_o = sum of dy_no(p).
     ShapeError if the channels do not fit, or the kernel is larger than the padded input.
     """
-    return Op(name, spec, host_forward, forward, host_backward, backward)
-
-
-conv1d = _convolution("conv1d", 1)
-conv2d = _convolution("conv2d", 2)
-conv3d = _convolution("conv3d", 3)
+    return _op(name, spec, geometry, is_transposed=False)
 
 
 def _transposed(name: str, dims: int) -> Op:
-    """The op of the transposed convolution over ``dims`` dimensions. ``g`` is what it is the backward of."""
+    """The op of the transposed convolution over ``dims`` dimensions; its geometry is that of what it transposes."""
 
-    def geometry(
-        x: Any, weight: Any, stride: Any, padding: Any, output_padding: Any, groups: int, dilation: Any
-    ) -> Geometry:
-        given = (hashable(stride), hashable(padding), hashable(output_padding), groups, hashable(dilation))
-        return transposed_geometry(name, dims, x.shape, weight.shape, *given)
+    def geometry(x: Any, weight: Any, **attributes: Any) -> Geometry:
+        given = {key: hashable(value) for key, value in attributes.items()}
+        return transposed_geometry(name, dims, x.shape, weight.shape, **given)
 
     def spec(
         x: HasSpec,
@@ -197,50 +195,10 @@ def _transposed(name: str, dims: int) -> Op:
         dilation: Extents = 1,
     ) -> Spec:
         _check_operands(name, x, weight, bias)
-        found = geometry(x, weight, stride, padding, output_padding, groups, dilation)
+        given = {"stride": stride, "padding": padding, "output_padding": output_padding}
+        found = geometry(x, weight, groups=groups, dilation=dilation, **given)
         _check_bias(name, bias, found.source_shape[1])
         return Spec(found.source_shape, float32)
-
-    def host_forward(
-        x: HostArray,
-        weight: HostArray,
-        bias: HostArray | None = None,
-        stride: Any = 1,
-        padding: Any = 0,
-        output_padding: Any = 0,
-        groups: int = 1,
-        dilation: Any = 1,
-    ) -> tuple[HostArray, Saved]:
-        g = geometry(x, weight, stride, padding, output_padding, groups, dilation)
-        return _host_bias(host_input_gradient(g, x, weight), bias), (x, weight, g)
-
-    def forward(
-        out: Spec,
-        x: Array,
-        weight: Array,
-        bias: Array | None = None,
-        stride: Any = 1,
-        padding: Any = 0,
-        output_padding: Any = 0,
-        groups: int = 1,
-        dilation: Any = 1,
-    ) -> tuple[Array, Saved]:
-        g = geometry(x, weight, stride, padding, output_padding, groups, dilation)
-        return add_bias(name, input_gradient(name, g, x, weight), bias), (x, weight, g)
-
-    def host_backward(dy: HostArray, saved: Saved, needs: Needs) -> HostGradients:
-        x, weight, g = saved
-        dx = host_convolve(g, dy, weight) if needs[0] else None
-        dweight = host_weight_gradient(g, dy, x) if needs[1] else None
-        dbias = _host_bias_gradient(dy) if len(needs) > 2 and needs[2] else None
-        return (dx, dweight, dbias)[: len(needs)]
-
-    def backward(dy: Array, saved: Saved, needs: Needs) -> Gradients:
-        x, weight, g = saved
-        dx = convolve(name, g, dy, weight) if needs[0] else None
-        dweight = weight_gradient(name, g, dy, x) if needs[1] else None
-        dbias = bias_gradient(name, dy) if len(needs) > 2 and needs[2] else None
-        return (dx, dweight, dbias)[: len(needs)]
 
     layout = ("L", "H, W")[dims - 1]
     spec.__doc__ = f"""The gradient of conv{dims}d's input as a layer: y_no(q) = bias_o + sum of weight_co(t) x_nc(p),
@@ -251,8 +209,11 @@ def _transposed(name: str, dims: int) -> Op:
     weight) by the same arguments; dweight_co(t) = sum of x_nc(p) dy_no(q); dbias_o = sum of dy_no(q). ShapeError if the
     channels do not fit, nothing is left, or ``output_padding`` is not smaller than stride or dilation.
     """
-    return Op(name, spec, host_forward, forward, host_backward, backward)
+    return _op(name, spec, geometry, is_transposed=True)
 
 
+conv1d = _convolution("conv1d", 1)
+conv2d = _convolution("conv2d", 2)
+conv3d = _convolution("conv3d", 3)
 conv_transpose1d = _transposed("conv_transpose1d", 1)
 conv_transpose2d = _transposed("conv_transpose2d", 2)

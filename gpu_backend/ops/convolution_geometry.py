@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -66,7 +66,14 @@ class Geometry:
 
 @lru_cache(maxsize=1024)
 def convolution_geometry(
-    name: str, dims: int, x: Shape, weight: Shape, stride: Any, padding: Any, dilation: Any, groups: int
+    name: str,
+    dims: int,
+    x: Shape,
+    weight: Shape,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
 ) -> Geometry:
     """The geometry of ``name`` on shapes ``x`` and ``weight``; ShapeError where they do not fit."""
     steps, spread, pads, count = _checked(name, dims, x, weight, stride, padding, dilation, groups)
@@ -99,11 +106,11 @@ def transposed_geometry(
     dims: int,
     x: Shape,
     weight: Shape,
-    stride: Any,
-    padding: Any,
-    output_padding: Any,
-    groups: int,
-    dilation: Any,
+    stride: Any = 1,
+    padding: Any = 0,
+    output_padding: Any = 0,
+    groups: int = 1,
+    dilation: Any = 1,
 ) -> Geometry:
     """The geometry of the convolution that ``name``, a transposed one, is the backward of: its ``made`` is x here."""
     if isinstance(padding, str):
@@ -199,8 +206,3 @@ def _padded(extents: Shape, pads: Sequence[tuple[int, int]]) -> Shape:
 def hashable(given: Any) -> Any:
     """``given`` with tuples for lists, all the way down."""
     return tuple(hashable(each) for each in given) if isinstance(given, list | tuple) else given
-
-
-def of_batch(geometry: Geometry, batch: int) -> Geometry:
-    """The same convolution of another number of images."""
-    return replace(geometry, batch=batch)
