@@ -72,7 +72,7 @@ def last_accuracy(recipe: str, cwd: Path, *options: str) -> float:
 
 def test_a_convolutional_network_learns_digits(tmp_path: Path, adapter: Device) -> None:
     """The first epochs of digits-cnn; to its end it takes longer, see below."""
-    assert last_accuracy("digits-cnn", tmp_path, "--device", adapter.name, "--epochs", "4") >= 0.95
+    assert last_accuracy("digits-cnn", tmp_path, "--device", adapter.name, "--epochs", "2") >= 0.9
 
 
 @pytest.mark.slow

@@ -24,6 +24,7 @@ from gpu_backend.device import GPUDevice
 from gpu_backend.fallback_table import broken_kernels, read_environment, table
 from gpu_backend.op_table import TABLE, Row, on
 from gpu_backend.op_table.run import check
+from gpu_backend.shader import load
 
 pytestmark = pytest.mark.filterwarnings("ignore::gpu_backend.HostFallbackWarning")
 
@@ -237,7 +238,9 @@ def broken_shader(gpu: GPUDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(gpu.pipelines, "_kernels", {})
     monkeypatch.setattr(gpu.pipelines, "_modules", {})
     host_call._told.discard("softmax.forward")
+    load.cache_clear()
     yield
+    load.cache_clear()
     broken_kernels(gpu).clear()
 
 
