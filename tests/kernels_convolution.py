@@ -180,7 +180,7 @@ def few_rows(run: Run, entry: str, case: Case, source: Any, weight: Any, result:
     backward = entry == "input_backward"
     rows, terms = (case.terms, case.rows) if backward else (case.rows, case.terms)
     quads = -(-prod(result) // 4)
-    fields = dict.fromkeys(("positions", "chunk", "parts"), 0)
+    fields = dict.fromkeys(("positions", "chunk", "parts", "first_group"), 0)
     params = {
         "rows": rows,
         "terms": terms,
@@ -232,7 +232,7 @@ def depthwise_weight_backward(run: Run) -> None:
         x, _, dy = case.arrays()
         positions = case.batch * prod(case.made)
         parts = -(-positions // chunk)
-        fields = dict.fromkeys(("quads", "items", "row_stride", "term_stride"), 0)
+        fields = dict.fromkeys(("quads", "items", "row_stride", "term_stride", "first_group"), 0)
         params = {
             "rows": case.rows,
             "terms": case.terms,

@@ -318,3 +318,30 @@ def test_a_network_is_equal_eager_and_compiled(backward: str, gpu: GPUDevice) ->
     state = compiled.model.state_dict()
     for name, value in eager.model.state_dict().items():
         np.testing.assert_array_equal(state[name].numpy(), value.numpy(), err_msg=name)
+
+
+@pytest.mark.parametrize("groups", [1, 6])
+def test_much_work_comes_in_several_dispatches(groups: int, gpu: GPUDevice) -> None:
+    """Blocks and depthwise kernels past the work budget of one dispatch: the same bits."""
+    rng = np.random.default_rng(8)
+    x = rng.standard_normal((4, 6, 20, 30)).astype(np.float32)
+    weight = rng.standard_normal((18, 6 // groups, 3, 3)).astype(np.float32)
+
+    def run() -> list[Any]:
+        leaves = [ad.tensor(v, requires_grad=True) for v in (x, weight)]
+        y = F.conv2d(*leaves, groups=groups)
+        y.square().sum().backward()
+        return [y.numpy(), *(leaf.grad.numpy() for leaf in leaves)]
+
+    whole, before = run(), gpu.recorder.dispatches
+    run()
+    of_one = gpu.recorder.dispatches - before
+    budget = gpu.recorder.work_budget
+    gpu.recorder.configure(work_budget=40_000)
+    try:
+        parts = run()
+    finally:
+        gpu.recorder.configure(work_budget=budget)
+    assert gpu.recorder.dispatches - before - of_one > of_one + 6
+    for mine, theirs in zip(parts, whole, strict=True):
+        np.testing.assert_array_equal(mine, theirs)

@@ -3,6 +3,7 @@
 // forward, input_backward: one invocation makes four neighbouring positions of one channel, so that they share a weight.
 // weight_backward: one workgroup makes one element of dweight from `chunk` positions of all images; the sums of all
 // chunks lie one after the other in dweight_parts and are added by reduction.wgsl.
+// What is too much work for one dispatch comes in several, each from `first_group` on.
 // uses: lib/index, lib/reduce, lib/window
 
 override WORKGROUP: u32 = 64u;
@@ -13,6 +14,7 @@ struct Params {
   channels: u32,
   quads: u32,
   items: u32,
+  first_group: u32,
   positions: u32,
   chunk: u32,
   parts: u32,
@@ -43,7 +45,7 @@ fn forward(
   @builtin(num_workgroups) groups: vec3<u32>,
   @builtin(local_invocation_index) lane: u32,
 ) {
-  let index = group_index(group, groups) * WORKGROUP + lane;
+  let index = (params.first_group + group_index(group, groups)) * WORKGROUP + lane;
   if (index >= params.items) { return; }
   let quad = place(index);
   store(quad, product(quad, false));
@@ -55,7 +57,7 @@ fn bias_forward(
   @builtin(num_workgroups) groups: vec3<u32>,
   @builtin(local_invocation_index) lane: u32,
 ) {
-  let index = group_index(group, groups) * WORKGROUP + lane;
+  let index = (params.first_group + group_index(group, groups)) * WORKGROUP + lane;
   if (index >= params.items) { return; }
   let quad = place(index);
   store(quad, product(quad, false) + bias[quad.channel]);
@@ -67,7 +69,7 @@ fn input_backward(
   @builtin(num_workgroups) groups: vec3<u32>,
   @builtin(local_invocation_index) lane: u32,
 ) {
-  let index = group_index(group, groups) * WORKGROUP + lane;
+  let index = (params.first_group + group_index(group, groups)) * WORKGROUP + lane;
   if (index >= params.items) { return; }
   let quad = place(index);
   store(quad, product(quad, true));
@@ -79,7 +81,7 @@ fn weight_backward(
   @builtin(num_workgroups) groups: vec3<u32>,
   @builtin(local_invocation_index) lane: u32,
 ) {
-  let index = group_index(group, groups);
+  let index = params.first_group + group_index(group, groups);
   let volume = params.taps.w;
   let line = index / volume;
   let part = line / (params.channels * params.terms);

@@ -30,12 +30,12 @@ LONGEST_PART = 16384  # positions, of which depthwise.wgsl sums one in 64 in a r
 
 def convolve(name: str, g: Geometry, x: Array, weight: Array, bias: Array | None = None) -> Array:
     """y of shape ``g.made_shape``."""
-    y = allocate(g.made_shape, float32, x.device, name)
-    if not y.size or not x.size:
-        return _biased(name, zeros(g.made_shape, device=x.device), bias)
+    if not x.size:
+        return zeros(g.made_shape, device=x.device)
     if _by_matmul(g):
         rows = product(name, weight.reshape(g.rows, g.terms), x.reshape(g.batch, g.terms, size_of(g.source)))
-        return _biased(name, rows.reshape(y.shape), bias)
+        return add_bias(name, rows.reshape(g.made_shape), bias)
+    y = allocate(g.made_shape, float32, x.device, name)
     given = {} if bias is None else {"bias": bias}
     entry = "forward" if bias is None else "bias_forward"
     if g.rows < ROWS_WORTH_A_BLOCK:
@@ -71,7 +71,7 @@ def weight_gradient(name: str, g: Geometry, x: Array, dy: Array) -> Array:
         made = allocate((parts, *g.weight_shape), float32, device, name)
         kernel = device.kernel("depthwise", "weight_backward", label=label(name, "weight_backward", float32))
         common["source"] = common.pop("x")
-        device.recorder.record(
+        device.recorder.record_parts(
             kernel, made.size, g.work, dweight_parts=made, rows=g.rows, terms=g.terms, channels=g.groups * g.rows,
             quads=0, items=0, positions=positions, chunk=chunk, parts=parts, groups=g.groups, row_stride=0,
             term_stride=0, source_volume=size_of(g.source), result_volume=size_of(g.made), **common,
@@ -92,7 +92,7 @@ def weight_gradient(name: str, g: Geometry, x: Array, dy: Array) -> Array:
             segments=segments, line_segments=line_segments, chunk=chunk, parts=parts, source_volume=size_of(g.source),
             **common,
         )  # fmt: skip
-    return reduce_axes(name, "sum", made, (0,), g.weight_shape)
+    return made.reshape(g.weight_shape) if parts == 1 else reduce_axes(name, "sum", made, (0,), g.weight_shape)
 
 
 def bias_gradient(name: str, dy: Array) -> Array:
@@ -115,10 +115,6 @@ def bias_gradient(name: str, dy: Array) -> Array:
 
 def add_bias(name: str, y: Array, bias: Array | None) -> Array:
     """y + bias, one element for each channel."""
-    return _biased(name, y, bias)
-
-
-def _biased(name: str, y: Array, bias: Array | None) -> Array:
     if bias is None or not y.size:
         return y
     wide = bias.reshape(1, bias.size, *(1,) * (y.ndim - 2))
@@ -158,7 +154,7 @@ def _few_rows(
     quads = -(-size_of(made) // 4)
     items = g.batch * g.groups * rows * quads
     kernel = source.device.kernel("depthwise", entry, label=label(name, entry, float32))
-    source.device.recorder.record(
+    source.device.recorder.record_parts(
         kernel, -(-items // kernel.invocations), g.work, source=source, weight=weight, result=result, **given,
         rows=rows, terms=terms, channels=g.groups * rows, quads=quads, items=items, positions=0, chunk=0, parts=0,
         groups=g.groups, row_stride=1 if backward else terms, term_stride=rows if backward else 1,

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+
 from ..errors import ShapeError
 from ..spec import Shape, size_of
 
@@ -204,5 +206,7 @@ def _padded(extents: Shape, pads: Sequence[tuple[int, int]]) -> Shape:
 
 
 def hashable(given: Any) -> Any:
-    """``given`` with tuples for lists, all the way down."""
-    return tuple(hashable(each) for each in given) if isinstance(given, list | tuple) else given
+    """``given`` with tuples for lists, and Python's integers for numpy's, all the way down."""
+    if isinstance(given, list | tuple):
+        return tuple(hashable(each) for each in given)
+    return int(given) if isinstance(given, np.integer) else given
