@@ -96,6 +96,8 @@ def blocks(run: Run, entry: str, case: Case, source: Any, weight: Any, result: A
     arranged = np.zeros((groups, prod(case.taps), terms, padded), np.float32)
     arranged[..., :rows] = np.moveaxis(weight.reshape(groups, rows, terms, -1), (1, 3), (3, 1))
     columns = case.batch * prod(result)
+    chunk = terms if bias else max(terms // 2, 1)  # parts are added up without a bias
+    parts = -(-terms // chunk)
     params = {
         "rows": rows,
         "terms": terms,
@@ -104,17 +106,21 @@ def blocks(run: Run, entry: str, case: Case, source: Any, weight: Any, result: A
         "row_groups": padded // 8,
         "column_groups": -(-columns // (64 * 8)),
         "first_group": 0,
+        "batch": case.batch,
+        "parts": parts,
+        "chunk": chunk,
         "result_volume": prod(result),
         **case.params(source.shape[3:], result),
     }
-    return run(
+    made = run(
         "conv",
         entry=entry,
         inputs={"source": source, "arranged": arranged.reshape(-1, 4), **({"bias": bias[0]} if bias else {})},
-        outputs={"result": (case.batch, groups, rows, *result)},
+        outputs={"result": (parts, case.batch, groups, rows, *result)},
         params=params,
-        workgroups=groups * params["row_groups"] * params["column_groups"],
+        workgroups=parts * groups * params["row_groups"] * params["column_groups"],
     )["result"]
+    return made.sum(axis=0, dtype=np.float64)
 
 
 @kernel("conv.forward")

@@ -10,7 +10,7 @@ import pytest
 import autodiff as ad
 import autodiff.functional as F
 from autodiff import nn
-from gpu_backend import Device
+from gpu_backend import Device, ShapeError
 from gpu_backend.device import GPUDevice
 from gpu_backend.spec import int32
 
@@ -181,6 +181,29 @@ def test_one_window_over_everything(shape: tuple[int, ...], gpu: GPUDevice) -> N
     assert leaf.grad is not None
     expected = np.full(flat.shape, 1 / flat.shape[2]) + (flat == flat.max(2, keepdims=True))
     np.testing.assert_allclose(leaf.grad.numpy().reshape(flat.shape), expected, rtol=1e-6)
+
+
+def test_large_windows(gpu: GPUDevice) -> None:
+    """As large as may be, and one larger; an element in as many windows as may be."""
+    x = np.random.default_rng(5).random((1, 2, 200, 200), np.float32)
+    leaf = ad.tensor(x, requires_grad=True)
+    side = 181  # 32,761 elements
+    made = F.avg_pool2d(leaf, side, stride=10)
+    np.testing.assert_allclose(made.numpy()[0, 1, 1, 0], x[0, 1, 10:191, :181].mean(dtype=np.float64), rtol=1e-6)
+    y, places = F.max_pool2d(leaf, side, stride=10, return_indices=True)
+    window = x[0, 0, 10:191, 10:191]
+    assert y.numpy()[0, 0, 1, 1] == window.max()
+    row, column = np.unravel_index(window.argmax(), window.shape)
+    assert places.numpy()[0, 0, 1, 1] == (row + 10) * 200 + column + 10
+    for pool in (F.avg_pool2d, F.max_pool2d):
+        with pytest.raises(ShapeError, match=r"windows of \(182, 182\), of which only one over a whole plane"):
+            pool(leaf, 182)
+    few = ad.tensor(np.ones((1, 1, 1), np.float32), requires_grad=True)
+    F.adaptive_avg_pool1d(few, 30_000).sum().backward()
+    assert few.grad is not None
+    assert few.grad.item() == 30_000
+    with pytest.raises(ShapeError, match=r"elements in \(1, 100000\) windows"):
+        F.adaptive_avg_pool1d(few, 100_000)
 
 
 def test_modules_pool_like_the_functions() -> None:

@@ -6,8 +6,9 @@
 // where it lies. One invocation makes 8 rows of 8 columns in registers, as four 4 x 4 matrices that hold a column of the
 // result in each of theirs; its columns are WORKGROUP apart, so that neighbours read what is next to each other. Where
 // a tap falls is worked out once for all channels. `arranged` is the weight as the products read it: for each group, tap
-// and term the rows, `padded_rows` of them. A product that is too much work for one dispatch comes in several, each from
-// `first_group` on.
+// and term the rows, `padded_rows` of them. Many terms are cut into `parts` of `chunk`, whose sums lie one after the
+// other in `result` and are added by reduction.wgsl. A product that is too much work for one dispatch comes in several,
+// each from `first_group` on.
 // uses: lib/block, lib/index, lib/window
 
 override WORKGROUP: u32 = 64u;
@@ -21,6 +22,9 @@ struct Params {
   row_groups: u32,
   column_groups: u32,
   first_group: u32,
+  batch: u32,
+  parts: u32,
+  chunk: u32,
   source_volume: u32,
   result_volume: u32,
   taps: vec4<u32>,
@@ -44,7 +48,7 @@ fn forward(
   @builtin(local_invocation_index) lane: u32,
 ) {
   let tile = place(group, groups, lane);
-  if (tile.channel_group >= params.groups) { return; }
+  if (tile.part >= params.parts) { return; }
   store_block(tile, product(tile, false), vec4<f32>(), vec4<f32>());
 }
 
@@ -55,7 +59,7 @@ fn bias_forward(
   @builtin(local_invocation_index) lane: u32,
 ) {
   let tile = place(group, groups, lane);
-  if (tile.channel_group >= params.groups) { return; }
+  if (tile.part >= params.parts) { return; }
   let at = tile.channel_group * params.rows + tile.row;
   let upper = vec4<f32>(bias[at], bias[at + 1u], bias[at + 2u], bias[at + 3u]);
   let lower = vec4<f32>(bias[at + 4u], bias[at + 5u], bias[at + 6u], bias[at + 7u]);
@@ -69,11 +73,12 @@ fn input_backward(
   @builtin(local_invocation_index) lane: u32,
 ) {
   let tile = place(group, groups, lane);
-  if (tile.channel_group >= params.groups) { return; }
+  if (tile.part >= params.parts) { return; }
   store_block(tile, product(tile, true), vec4<f32>(), vec4<f32>());
 }
 
 struct Tile {
+  part: u32,
   channel_group: u32,
   row: u32,
   column: u32,
@@ -82,9 +87,10 @@ struct Tile {
 fn place(group: vec3<u32>, groups: vec3<u32>, lane: u32) -> Tile {
   let index = params.first_group + group_index(group, groups);
   let line = index / params.column_groups;
-  let channel_group = line / params.row_groups;
-  let row = (line - channel_group * params.row_groups) * 8u;
-  return Tile(channel_group, row, (index - line * params.column_groups) * WORKGROUP * 8u + lane);
+  let slice = line / params.row_groups;
+  let row = (line - slice * params.row_groups) * 8u;
+  let part = slice / params.groups;
+  return Tile(part, slice - part * params.groups, row, (index - line * params.column_groups) * WORKGROUP * 8u + lane);
 }
 
 const K_BLOCK = 128u;
@@ -93,6 +99,8 @@ const K_BLOCK = 128u;
 fn product(tile: Tile, backward: bool) -> Block {
   let left = columns_from(tile, 0u, backward);
   let right = columns_from(tile, 4u, backward);
+  let begin = tile.part * params.chunk;
+  let end = min(begin + params.chunk, params.terms);
   var total: Block;
   var block: Block;
   var pending = 0u;
@@ -102,8 +110,8 @@ fn product(tile: Tile, backward: bool) -> Block {
     let p = met_by(left, offset, backward);
     let q = met_by(right, offset, backward);
     let weights = (tile.channel_group * params.taps.w + number) * params.terms;
-    for (var first = 0u; first < params.terms; first += K_BLOCK) {
-      let last = min(first + K_BLOCK, params.terms);
+    for (var first = begin; first < end; first += K_BLOCK) {
+      let last = min(first + K_BLOCK, end);
       for (var term = first; term < last; term++) {
         let at = ((weights + term) * params.padded_rows + tile.row) >> 2u;
         let upper = arranged[at];
@@ -174,7 +182,8 @@ fn store(tile: Tile, j: u32, upper: vec4<f32>, lower: vec4<f32>) {
   let column = tile.column + j * WORKGROUP;
   if (column >= params.columns) { return; }
   let n = column / params.result_volume;
-  let channel = (n * params.groups + tile.channel_group) * params.rows + tile.row;
+  let image = tile.part * params.batch + n;
+  let channel = (image * params.groups + tile.channel_group) * params.rows + tile.row;
   let at = channel * params.result_volume + column - n * params.result_volume;
   for (var i = 0u; i < min(params.rows - tile.row, 8u); i++) {
     result[at + i * params.result_volume] = select(lower, upper, i < 4u)[i & 3u];

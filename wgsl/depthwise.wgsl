@@ -128,6 +128,7 @@ fn product(quad: Quad, backward: bool) -> vec4<f32> {
   let weights = channel_group * params.rows * params.terms + row * params.row_stride;
   let base = (quad.image * params.groups + channel_group) * params.terms * params.source_volume;
   var total = vec4<f32>();
+  var block = vec4<f32>();
   var tap = vec3<u32>();
   for (var number = 0u; number < volume; number++) {
     let offset = tap * params.dilation.xyz;
@@ -143,10 +144,14 @@ fn product(quad: Quad, backward: bool) -> vec4<f32> {
       let elements = vec4<f32>(source[i.x], source[i.y], source[i.z], source[i.w]);
       part += weight[(weights + term * params.term_stride) * volume + number] * select(vec4<f32>(), elements, found.there);
     }
-    total += part;
+    block += part;
     tap = next_tap(tap, params.taps);
+    if ((number & 63u) == 63u) { // so that many taps do not swallow small ones
+      total += block;
+      block = vec4<f32>();
+    }
   }
-  return total;
+  return total + block;
 }
 
 fn store(quad: Quad, made: vec4<f32>) {

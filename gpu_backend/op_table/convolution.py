@@ -53,7 +53,7 @@ def conv2d_row() -> Row:
         Fault((x[0], weight), {}, ShapeError, "the input has shape (4, 5, 6), not (N, C, H, W)"),
         Fault((x, weight[0]), {}, ShapeError, "has shape (4, 3, 3), not (channels made, channels read, H, W)"),
         Fault((x, normal(6, 4, 0, 3)), {}, ShapeError, "the weight (6, 4, 0, 3) is empty"),
-        Fault((x, normal(6, 4, 256, 256)), {}, ShapeError, "more than 65535 taps"),
+        Fault((x, normal(6, 4, 256, 256)), {}, ShapeError, "more than 16384 taps"),
         Fault((x, weight, normal(5)), {}, ShapeError, "the bias has shape (5,), 6 channels want (6,)"),
         Fault((integers(2, 4, 5, 6), weight), {}, DtypeError, "conv2d: takes float32, not int32"),
         Fault((2.0, weight), {}, ShapeError, "the input is an array, not the number 2.0"),

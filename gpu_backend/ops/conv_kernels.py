@@ -14,7 +14,7 @@ from ..spec import Shape, Spec, contiguous_strides, float32, size_of
 from .broadcast import gather, label, record_pair
 from .convolution_geometry import Geometry
 from .creation import zeros
-from .matmul_kernels import product
+from .matmul_kernels import LONGEST_K, product
 from .reduction import reduce_axes
 
 SIDE = 8  # rows, and columns, of what one invocation makes
@@ -35,14 +35,7 @@ def convolve(name: str, g: Geometry, x: Array, weight: Array, bias: Array | None
     if _by_matmul(g):
         rows = product(name, weight.reshape(g.rows, g.terms), x.reshape(g.batch, g.terms, size_of(g.source)))
         return add_bias(name, rows.reshape(g.made_shape), bias)
-    y = allocate(g.made_shape, float32, x.device, name)
-    given = {} if bias is None else {"bias": bias}
-    entry = "forward" if bias is None else "bias_forward"
-    if g.rows < ROWS_WORTH_A_BLOCK:
-        _few_rows(name, entry, g, x, weight, y, backward=False, **given)
-    else:
-        _blocks(name, entry, g, x, weight, y, backward=False, **given)
-    return y
+    return _product(name, g, x, weight, bias, backward=False)
 
 
 def input_gradient(name: str, g: Geometry, dy: Array, weight: Array) -> Array:
@@ -52,9 +45,7 @@ def input_gradient(name: str, g: Geometry, dy: Array, weight: Array) -> Array:
     if _by_matmul(g):
         rows = dy.reshape(g.batch, g.rows, size_of(g.made))
         return product(name, weight.reshape(g.rows, g.terms), rows, a_transposed=True).reshape(g.source_shape)
-    dx = allocate(g.source_shape, float32, dy.device, name)
-    (_few_rows if g.terms < ROWS_WORTH_A_BLOCK else _blocks)(name, "input_backward", g, dy, weight, dx, backward=True)
-    return dx
+    return _product(name, g, dy, weight, None, backward=True)
 
 
 def weight_gradient(name: str, g: Geometry, x: Array, dy: Array) -> Array:
@@ -147,35 +138,55 @@ def _turned(g: Geometry, backward: bool) -> tuple[int, int, Shape, Shape]:
     return (g.terms, g.rows, g.made, g.source) if backward else (g.rows, g.terms, g.source, g.made)
 
 
-def _few_rows(
-    name: str, entry: str, g: Geometry, source: Array, weight: Array, result: Array, *, backward: bool, **given: Array
-) -> None:
+def _product(name: str, g: Geometry, source: Array, weight: Array, bias: Array | None, *, backward: bool) -> Array:
+    """y of the convolution, or ``backward`` dx, by a kernel that reads through windows."""
+    rows, terms = _turned(g, backward)[:2]
+    if rows < ROWS_WORTH_A_BLOCK and terms * size_of(g.taps) <= LONGEST_K:
+        return _few_rows(name, g, source, weight, bias, backward=backward)
+    return _blocks(name, g, source, weight, bias, backward=backward)
+
+
+def _few_rows(name: str, g: Geometry, source: Array, weight: Array, bias: Array | None, *, backward: bool) -> Array:
     rows, terms, read, made = _turned(g, backward)
+    result = allocate(g.source_shape if backward else g.made_shape, float32, source.device, name)
     quads = -(-size_of(made) // 4)
     items = g.batch * g.groups * rows * quads
+    entry = _entry(bias, backward)
     kernel = source.device.kernel("depthwise", entry, label=label(name, entry, float32))
     source.device.recorder.record_parts(
-        kernel, -(-items // kernel.invocations), g.work, source=source, weight=weight, result=result, **given,
-        rows=rows, terms=terms, channels=g.groups * rows, quads=quads, items=items, positions=0, chunk=0, parts=0,
-        groups=g.groups, row_stride=1 if backward else terms, term_stride=rows if backward else 1,
-        source_volume=size_of(read), result_volume=size_of(made), **extents_of(g, read, made),
+        kernel, -(-items // kernel.invocations), g.work, source=source, weight=weight, result=result,
+        **({} if bias is None else {"bias": bias}), rows=rows, terms=terms, channels=g.groups * rows, quads=quads,
+        items=items, positions=0, chunk=0, parts=0, groups=g.groups, row_stride=1 if backward else terms,
+        term_stride=rows if backward else 1, source_volume=size_of(read), result_volume=size_of(made),
+        **extents_of(g, read, made),
     )  # fmt: skip
+    return result
 
 
-def _blocks(
-    name: str, entry: str, g: Geometry, source: Array, weight: Array, result: Array, *, backward: bool, **given: Array
-) -> None:
+def _blocks(name: str, g: Geometry, source: Array, weight: Array, bias: Array | None, *, backward: bool) -> Array:
     rows, terms, read, made = _turned(g, backward)
+    shape = g.source_shape if backward else g.made_shape
+    chunk = max(LONGEST_K // size_of(g.taps), 1)
+    parts = -(-terms // chunk)
+    result = allocate(shape if parts == 1 else (parts, *shape), float32, source.device, name)
     padded_rows = -(-rows // SIDE) * SIDE
     columns = g.batch * size_of(made)
+    given = {} if bias is None or parts > 1 else {"bias": bias}
+    entry = _entry(given.get("bias"), backward)
     kernel = source.device.kernel("conv", entry, label=label(name, entry, float32))
     row_groups, column_groups = padded_rows // SIDE, -(-columns // (kernel.invocations * SIDE))
     source.device.recorder.record_parts(
-        kernel, g.groups * row_groups * column_groups, g.work, source=source,
+        kernel, parts * g.groups * row_groups * column_groups, g.work, source=source,
         arranged=_arranged(name, g, weight, padded_rows, backward), result=result, **given, rows=rows, terms=terms,
         padded_rows=padded_rows, columns=columns, groups=g.groups, row_groups=row_groups, column_groups=column_groups,
-        source_volume=size_of(read), result_volume=size_of(made), **extents_of(g, read, made),
+        batch=g.batch, parts=parts, chunk=chunk, source_volume=size_of(read), result_volume=size_of(made),
+        **extents_of(g, read, made),
     )  # fmt: skip
+    return result if parts == 1 else add_bias(name, reduce_axes(name, "sum", result, (0,), shape), bias)
+
+
+def _entry(bias: Array | None, backward: bool) -> str:
+    return "input_backward" if backward else "forward" if bias is None else "bias_forward"
 
 
 def _arranged(name: str, g: Geometry, weight: Array, padded_rows: int, backward: bool) -> Array:

@@ -11,11 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import ShapeError
-from ..spec import Shape
+from ..spec import Shape, size_of
 from .convolution_geometry import numbers
 
 HostArray = npt.NDArray[Any]
-LONGEST = 65_535  # along H; Mesa 22.3.6 leaves a loop after as many rounds without a word
+# An invocation looks at a window, or at the windows that hold an element, in rounds of loops, and Mesa 22.3.6 leaves
+# them all after 65,535 rounds without a word.
+LARGEST = 32_768
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,11 @@ class Windows:
     pad: Shape
     dilation: Shape
     adaptive: bool = False
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether one window looks at a whole plane."""
+        return self.made == (1, 1) and (self.adaptive or (self.taps == self.source and not any(self.pad)))
 
     def bounds(self, axis: int) -> tuple[HostArray, HostArray]:
         """Where each window along an axis starts and ends, padding included."""
@@ -86,8 +93,6 @@ def regular_windows(
         reach = spacing * (tap - 1) + 1
         if 2 * pad > reach:
             raise ShapeError(f"{name}: a padding of {pad} is more than half of what a kernel reaches, {reach}")
-        if reach > LONGEST and dims > 1:
-            raise ShapeError(f"{name}: a kernel that reaches over {reach} is longer than {LONGEST}")
         room = extent + 2 * pad - reach
         count = (-(-room // step) if ceil_mode else room // step) + 1
         if ceil_mode and (count - 1) * step >= extent + pad:
@@ -99,7 +104,7 @@ def regular_windows(
             )
         made.append(count)
     sizes = (_two(shape[2:]), _two(made), _two(taps), _two(steps), _two(pads, 0), _two(spread))
-    return Windows(shape, (*shape[:2], *made), *sizes)
+    return _checked(name, Windows(shape, (*shape[:2], *made), *sizes))
 
 
 @lru_cache(maxsize=1024)
@@ -112,9 +117,29 @@ def even_windows(name: str, dims: int, shape: Shape, output_size: Any) -> Window
     if 0 in shape[2:]:
         raise ShapeError(f"{name}: there is nothing in planes of {shape[2:]}")
     made = numbers(name, "output_size", [e if n is None else n for n, e in zip(sizes, shape[2:], strict=True)], dims)
-    return Windows(
-        shape, (*shape[:2], *made), _two(shape[2:]), _two(made), (1, 1), (1, 1), (0, 0), (1, 1), adaptive=True
-    )
+    ones = (1, 1)
+    windows = Windows(shape, (*shape[:2], *made), _two(shape[2:]), _two(made), ones, ones, (0, 0), ones, adaptive=True)
+    return _checked(name, windows)
+
+
+def _checked(name: str, w: Windows) -> Windows:
+    if w.adaptive:
+        taps = [_most(extent, made) for extent, made in zip(w.source, w.made, strict=True)]
+        holders = [_most(made, extent) for extent, made in zip(w.source, w.made, strict=True)]
+    else:
+        taps = [min(tap, extent) for tap, extent in zip(w.taps, w.source, strict=True)]
+        holders = [min(made, tap) for made, tap in zip(w.made, w.taps, strict=True)]
+    if not w.is_whole and max(size_of(tuple(taps)), size_of(tuple(holders))) > LARGEST:
+        what = (
+            f"windows of {tuple(taps)}" if size_of(tuple(taps)) > LARGEST else f"elements in {tuple(holders)} windows"
+        )
+        raise ShapeError(f"{name}: {what}, of which only one over a whole plane may be larger than {LARGEST}")
+    return w
+
+
+def _most(extent: int, made: int) -> int:
+    """How many of ``extent`` elements one of ``made`` even windows holds at most."""
+    return -(-extent // made) + (extent % made > 0)
 
 
 def _check_rank(name: str, dims: int, shape: Shape) -> None:

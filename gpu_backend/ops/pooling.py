@@ -16,10 +16,11 @@ from ..array import Array, allocate
 from ..errors import ShapeError
 from ..op import Gradients, HostArray, HostGradients, Needs, Op, Saved, require_float
 from ..spec import HasSpec, Spec, float32, int32, size_of
+from .argument import argmax
 from .broadcast import label
 from .convolution_geometry import Extents, hashable
 from .pool_windows import Windows, even_windows, regular_windows
-from .reduction import reduce_axes
+from .reduction import max, reduce_axes
 
 __all__ = [
     "adaptive_avg_pool1d",
@@ -111,6 +112,9 @@ def quads(w: Windows) -> int:
 
 def largest(name: str, x: Array, w: Windows) -> tuple[Array, Array]:
     """The largest element of each window, and its place in the plane."""
+    if w.is_whole and x.size:  # by many invocations
+        planes = x.reshape(*x.shape[:2], size_of(w.source))
+        return max(planes, axis=2).reshape(w.out), argmax(planes, axis=2).reshape(w.out)
     y, places = allocate(w.out, float32, x.device, name), allocate(w.out, int32, x.device, name)
     record(name, "max_forward", w, y.size, x=x, y=y, places=places)
     return y, places
@@ -200,8 +204,9 @@ adaptive_max_pool2d, adaptive_max_pool2d_indices = _max_pool("adaptive_max_pool2
 
 def means(name: str, x: Array, w: Windows, counts: bool, divisor: int) -> Array:
     """The sum over each window, divided."""
-    if w.adaptive and w.made == (1, 1) and x.size:  # one window: by many invocations
-        return reduce_axes(name, "sum", x, tuple(range(2, x.ndim)), w.out, divisor=float(size_of(w.source)))
+    if w.is_whole and x.size:  # by many invocations
+        by = divisor or size_of(w.source)
+        return reduce_axes(name, "sum", x, tuple(range(2, x.ndim)), w.out, divisor=float(by))
     y = allocate(w.out, float32, x.device, name)
     record(name, "average_forward", w, y.size, divisor, counts, x=x, y=y)
     return y

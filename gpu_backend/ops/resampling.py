@@ -26,6 +26,8 @@ __all__ = ["fold", "interpolate", "unfold"]
 
 MODES = {"nearest": (1, 2), "linear": (1,), "bilinear": (2,)}  # and of how many dimensions
 KEPT_AXES = 32
+# An invocation of the backward looks at all of them, and Mesa 22.3.6 leaves its loops after 65,535 rounds.
+MOST_READERS = 32_768
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,9 @@ def _axes(shape: Shape, size: Any, scale_factor: Any, mode: str, align_corners: 
             raise ShapeError(f"{name}: a scale_factor of {scale_factor} leaves nothing of {shape[2:]}")
     if 0 in shape[2:]:
         raise ShapeError(f"{name}: there is nothing in planes of {shape[2:]}")
+    readers = size_of(tuple(-(-count // extent) + 2 for count, extent in zip(made, shape[2:], strict=True)))
+    if readers > MOST_READERS:
+        raise ShapeError(f"{name}: {made} from {shape[2:]}: more than {MOST_READERS} places would read one element")
     smooth = mode != "nearest"
     rest = zip(shape[2:], made, scales, strict=True)
     return tuple(Axis(extent, count, scale, smooth, bool(align_corners)) for extent, count, scale in rest)
