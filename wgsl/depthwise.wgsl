@@ -1,8 +1,8 @@
 // Convolution in groups so small that a block of a matrix product would be mostly empty; above all depthwise, where
 // each channel is a group. Formulas and names are those of conv.wgsl.
 // forward, input_backward: one invocation makes four neighbouring positions of one channel, so that they share a weight.
-// weight_backward: one workgroup makes one element of dweight from `chunk` positions of all images; the sums of all
-// chunks lie one after the other in dweight_parts and are added by reduction.wgsl.
+// weight_backward: one workgroup makes four taps of dweight from `chunk` positions of all images; the sums of all chunks
+// lie one after the other in dweight_parts and are added by reduction.wgsl.
 // What is too much work for one dispatch comes in several, each from `first_group` on.
 // uses: lib/index, lib/reduce, lib/window
 
@@ -83,27 +83,35 @@ fn weight_backward(
 ) {
   let index = params.first_group + group_index(group, groups);
   let volume = params.taps.w;
-  let line = index / volume;
+  let tap_quads = (volume + 3u) / 4u;
+  let line = index / tap_quads;
   let part = line / (params.channels * params.terms);
   if (part >= params.parts) { return; }
+  let first = (index - line * tap_quads) * 4u;
   let pair = line - part * params.channels * params.terms;
   let channel = pair / params.terms;
   let channel_group = channel / params.rows;
   let term = channel_group * params.terms + pair - channel * params.terms;
-  let tap = coordinates(vec4<u32>(index - line * volume), params.taps);
-  let offset = vec3<u32>(tap.w.x, tap.h.x, tap.d.x) * params.dilation.xyz;
+  let taps = coordinates(first + vec4<u32>(0u, 1u, 2u, 3u), params.taps);
+  let dilation = params.dilation;
+  let offset = Coordinates(taps.w * dilation.x, taps.h * dilation.y, taps.d * dilation.z);
   let last = min((part + 1u) * params.chunk, params.positions);
-  var total = 0.0;
+  var total = vec4<f32>();
   for (var position = part * params.chunk + lane; position < last; position += WORKGROUP) {
     let n = position / params.result_volume;
     let p = position - n * params.result_volume;
     let start = window_start(coordinates(vec4<u32>(p), params.result_extents), params.stride, params.pad);
-    let found = met(start, offset, params.source_extents);
-    let at = (n * params.groups * params.terms + term) * params.source_volume + found.at.x;
-    total += select(0.0, source[at], found.there.x) * dy[(n * params.channels + channel) * params.result_volume + p];
+    let met_by_taps = Coordinates(start.w + offset.w, start.h + offset.h, start.d + offset.d);
+    let found = met(met_by_taps, vec3<u32>(), params.source_extents);
+    let i = (n * params.groups * params.terms + term) * params.source_volume + found.at;
+    let elements = vec4<f32>(source[i.x], source[i.y], source[i.z], source[i.w]);
+    let gradient = dy[(n * params.channels + channel) * params.result_volume + p];
+    total += select(vec4<f32>(), elements, found.there) * gradient;
   }
-  let made = workgroup_sum(lane, total);
-  if (lane == 0u) { dweight_parts[index] = made; }
+  for (var i = 0u; i < 4u; i++) {
+    let made = workgroup_sum(lane, total[i]);
+    if (lane == 0u && first + i < volume) { dweight_parts[line * volume + first + i] = made; }
+  }
 }
 
 // Four neighbouring positions of one channel of one image.

@@ -57,13 +57,14 @@ def weight_gradient(name: str, g: Geometry, x: Array, dy: Array) -> Array:
     common: dict[str, Any] = {"x": x, "dy": dy, **extents_of(g, g.source, g.made)}
     if g.rows < ROWS_WORTH_A_BLOCK:
         positions = g.batch * size_of(g.made)
-        chunk = min(LONGEST_PART, -(-positions // max(1, target // size_of(g.weight_shape))))
+        quads = g.groups * g.rows * g.terms * -(-size_of(g.taps) // 4)  # of taps
+        chunk = min(LONGEST_PART, -(-positions * quads // target))
         parts = -(-positions // chunk)
         made = allocate((parts, *g.weight_shape), float32, device, name)
         kernel = device.kernel("depthwise", "weight_backward", label=label(name, "weight_backward", float32))
         common["source"] = common.pop("x")
         device.recorder.record_parts(
-            kernel, made.size, g.work, dweight_parts=made, rows=g.rows, terms=g.terms, channels=g.groups * g.rows,
+            kernel, parts * quads, g.work, dweight_parts=made, rows=g.rows, terms=g.terms, channels=g.groups * g.rows,
             quads=0, items=0, positions=positions, chunk=chunk, parts=parts, groups=g.groups, row_stride=0,
             term_stride=0, source_volume=size_of(g.source), result_volume=size_of(g.made), **common,
         )  # fmt: skip
