@@ -11,11 +11,11 @@ train: $(VENV)/.ready
 
 test: $(VENV)/.ready
 	@$(BIN)/shadertape setup
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2
 
 test-all: $(VENV)/.ready
 	@$(BIN)/shadertape setup
-	$(BIN)/python -m pytest -m ''
+	$(BIN)/python -m pytest -n 2 -m ''
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .

@@ -169,7 +169,7 @@ def test_compiled_equals_eager(gpu: GPUDevice) -> None:
     assert (compiled.stats().captures, predict.stats().captures) == (1, 1)
 
 
-def test_state_on_disk(tmp_path: Path) -> None:
+def test_state_on_disk(tmp_path: Path, device: Device) -> None:
     """Buffers are in the state, under PyTorch's names, and come back from a file."""
     model = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
     model(ad.tensor(np.random.default_rng(6).standard_normal((5, 2))))
@@ -236,7 +236,7 @@ def test_dropout_of_channels(device: Device) -> None:
         F.dropout2d(ad.tensor(np.ones((2, 3))))
 
 
-def test_flatten() -> None:
+def test_flatten(device: Device) -> None:
     x = ad.tensor(np.zeros((2, 3, 4, 5), np.float32))
     assert nn.Flatten()(x).shape == (2, 60)
     assert nn.Flatten(0, 2)(x).shape == (24, 5)

@@ -214,7 +214,10 @@ def test_paths_are_looked_for_beside_the_test(pytester: pytest.Pytester, suite: 
     run(pytester, str(pytester.path / "test_shaders.py")).assert_outcomes(passed=1)
 
 
-def test_bench_measures_gpu_time(pytester: pytest.Pytester, suite: Make, wgsl_adapter: Adapter) -> None:
+def test_bench_measures_gpu_time(
+    pytester: pytest.Pytester, suite: Make, wgsl_adapter: Adapter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)  # pytest-benchmark measures nothing there
     suite(
         "def test_double(run_wgsl):\n    double(run_wgsl)\n    double(run_wgsl)\ndef test_none(run_wgsl):\n    pass\n"
     )

@@ -206,7 +206,7 @@ def test_large_windows(gpu: GPUDevice) -> None:
         F.adaptive_avg_pool1d(few, 100_000)
 
 
-def test_modules_pool_like_the_functions() -> None:
+def test_modules_pool_like_the_functions(device: Device) -> None:
     x = ad.tensor(np.random.default_rng(4).standard_normal((2, 3, 9, 8)).astype(np.float32))
     line = x.reshape(6, 9, 8)
     for module, y in (

@@ -156,7 +156,7 @@ def test_pixel_shuffle(device: Device) -> None:
         F.pixel_unshuffle(leaf, 2)
 
 
-def test_modules() -> None:
+def test_modules(device: Device) -> None:
     x = ad.tensor(np.arange(32, dtype=np.float32).reshape(1, 8, 2, 2))
     for module, y in (
         (nn.Upsample(scale_factor=2, mode="bilinear"), F.interpolate(x, scale_factor=2, mode="bilinear")),
