@@ -141,6 +141,8 @@ class Array(Operators):
         return catalogue[name](self, **attributes)
 
     def _meet(self, name: str, a: Any, b: Any, **attributes: Any) -> Any:
+        if any(isinstance(x, Operators) and not isinstance(x, Array) for x in (a, b)):
+            return NotImplemented  # a tensor, which has the same operators and a tape
         return catalogue[name](_operand(a, self), _operand(b, self), **attributes)
 
     def __reduce__(self) -> Any:

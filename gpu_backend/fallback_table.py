@@ -86,7 +86,7 @@ def broken_kernels(device: Device) -> dict[str, str]:
 table = FallbackTable()
 
 
-class fallback:  # noqa: N801: it is called like a function
+class fallback:  # in small letters: it is called like a function
     """Set where an op is computed; at once, and for the body of a ``with``, after which it is as before.
 
     ``op``: an Op, its name, which stands for both directions, "name.forward", "name.backward", or "*" for every op.

@@ -102,11 +102,15 @@ class Op:
         operands, names = signature
         if not operands:
             return tuple(arguments), attributes
-        inputs = [
-            *arguments[: len(operands)],
-            *(attributes.pop(n) for n in operands[len(arguments) :] if n in attributes),
-        ]
-        rest = arguments[len(operands) :]
+        inputs, rest = list(arguments[: len(operands)]), arguments[len(operands) :]
+        twice = [n for n in (*operands[: len(inputs)], *names[: len(rest)]) if n in attributes]
+        if twice:
+            raise TypeError(f"{self.name}: {twice[0]} is given twice")
+        named = [n for n in operands[len(inputs) :] if n in attributes]
+        for n in operands[len(inputs) : operands.index(named[-1]) + 1] if named else ():
+            if n not in attributes and n not in _optional(self.spec):
+                raise TypeError(f"{self.name}: {n} is missing")
+            inputs.append(attributes.pop(n, None))
         if len(rest) > len(names):
             raise TypeError(f"{self.name}: takes {len(operands) + len(names)} arguments, not {len(arguments)}")
         return tuple(inputs), {**dict(zip(names, rest, strict=False)), **attributes}
@@ -286,6 +290,13 @@ def _signature(spec: Callable[..., Spec]) -> tuple[list[str], list[str]] | None:
         return None
     operands = [p.name for p in parameters if "HasSpec" in str(p.annotation)]
     return operands, [p.name for p in parameters if p.name not in operands]
+
+
+@lru_cache(maxsize=512)
+def _optional(spec: Callable[..., Spec]) -> frozenset[str]:
+    """The parameters that may be left out."""
+    parameters = inspect.signature(spec).parameters.values()
+    return frozenset(p.name for p in parameters if p.default is not p.empty)
 
 
 def _keywords(spec: Callable[..., Spec]) -> list[str]:

@@ -224,3 +224,42 @@ def test_attributes_may_follow_without_names(device: Device) -> None:
         gb.sum(x, 0, True, 1)
     with pytest.raises(TypeError, match="leaky_relu: no attribute slope; it takes negative_slope"):
         gb.leaky_relu(x, slope=0.5)
+
+
+def test_an_array_beside_a_tensor_is_on_the_tape(device: Device) -> None:
+    """On either side of an operator; what comes out is a tensor."""
+    w, a = ad.tensor([1.0, 2.0], requires_grad=True), gb.array([5.0, 6.0])
+    for y, gradient in ((a * w, [5, 6]), (w * a, [5, 6]), (a - w, [-1, -1]), (a @ w, [5, 6])):
+        assert isinstance(y, ad.Tensor)
+        w.grad = None
+        y.sum().backward()
+        assert w.grad is not None
+        np.testing.assert_array_equal(w.grad.numpy(), gradient)
+    assert isinstance(a == w, ad.Tensor)
+
+
+def test_operands_by_name(device: Device) -> None:
+    """One that is skipped stays None; none is taken twice, or for another."""
+    x, bias = gb.array([[1.0, 2.0], [3.0, 5.0]]), gb.array([10.0, 20.0])
+    named = gb.layer_norm(x, bias=bias, normalized_shape=2).numpy()
+    np.testing.assert_array_equal(named, gb.layer_norm(x, None, bias, 2).numpy())
+    for call, text in (
+        (lambda: gb.linear(x, bias=bias), "linear: weight is missing"),
+        (lambda: gb.sum(x, 1, axis=0), "sum: axis is given twice"),
+        (lambda: gb.add(x, x, b=x), "add: b is given twice"),
+    ):
+        with pytest.raises(TypeError, match=text):
+            call()
+
+
+def test_gradients_of_masks_and_bounds(device: Device) -> None:
+    """masked_fill hands dx on where the mask does not hold; numpy's scalars bound as Python's numbers do."""
+    x = ad.tensor([1.0, -2.0, 3.0], requires_grad=True)
+    y = x.masked_fill(np.array([True, False, False]), np.float32(7))
+    assert y.tolist() == [7.0, -2.0, 3.0]
+    y.sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [0.0, 1.0, 1.0]
+    x.grad = None
+    F.clip(x, np.float32(-2), np.int64(3)).sum().backward()
+    assert x.grad.tolist() == [1.0, 1.0, 1.0]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from gpu_backend import ops
 
 from ..tensor import Tensor, apply, apply_promoted, tensor
@@ -25,7 +27,7 @@ def masked_fill(x: Tensor, mask: Any, value: float) -> Tensor:
     """``value`` where the mask holds, else x; the mask broadcasts."""
     if not isinstance(mask, Tensor):
         mask = tensor(mask, device=x.device)
-    return apply(ops.masked_fill, x, mask, value)
+    return apply(ops.masked_fill, x, mask, value=value.item() if isinstance(value, np.generic) else value)
 
 
 @method

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from gpu_backend import ops
 
 from ..tensor import Tensor, apply, apply_promoted
@@ -248,6 +250,7 @@ def clip(x: Tensor, min: Any = None, max: Any = None) -> Tensor:
 
     Bounds that are tensors share the gradient as in ``maximum`` and ``minimum``.
     """
+    min, max = (bound.item() if isinstance(bound, np.generic) else bound for bound in (min, max))
     if all(bound is None or isinstance(bound, int | float) for bound in (min, max)) and x.dtype.is_float:
         bounds = {name: float(bound) for name, bound in (("min", min), ("max", max)) if bound is not None}
         return apply(ops.clip, x, **bounds)

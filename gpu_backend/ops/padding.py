@@ -28,6 +28,8 @@ def _widths(shape: Shape, pad_width: Any, mode: str) -> tuple[tuple[int, int], .
         raise ValueError(f"pad: no mode {mode!r}; there are {', '.join(MODES)}")
     if isinstance(pad_width, int | np.integer):
         pad_width = ((pad_width, pad_width),) * len(shape)
+    if len(pad_width) == 2 and all(isinstance(n, int | np.integer) for n in pad_width):
+        pad_width = (pad_width,)
     pairs = [tuple(pair) for pair in pad_width]
     if len(pairs) == 1 and len(shape) > 1:
         pairs *= len(shape)
